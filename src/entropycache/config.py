@@ -1,0 +1,206 @@
+"""Settings as frozen values, their checks, and the one parser of specs such as ``entropy:tau=1.0,k=64``.
+
+The defaults that library, command line and server share stand in ``GenerationConfig`` and nowhere else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from entropycache.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A name and its options as written: ``name`` or ``name:key=value,key=value``."""
+
+    name: str
+    options: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, text: str) -> Spec:
+        """Split a spec; values stay text."""
+        name, colon, rest = text.strip().partition(":")
+        options: dict[str, str] = {}
+        for part in rest.split(",") if colon else []:
+            key, equals, value = (piece.strip() for piece in part.partition("="))
+            if not (key and equals and value):
+                raise OptionError(f"{text!r}: expected name:key=value,key=value but found {part!r}")
+            if key in options:
+                raise OptionError(f"{text!r}: option {key!r} is given twice")
+            options[key] = value
+        return cls(name, options)
+
+
+T = TypeVar("T")
+
+
+def build(kind: type[T], spec: Spec) -> T:
+    """An instance of a dataclass from a spec; an option it lacks, or a value of the wrong type, is an error."""
+    assert dataclasses.is_dataclass(kind)
+    types = typing.get_type_hints(kind)
+    fields = [f.name for f in dataclasses.fields(kind) if f.init]
+    values = {}
+    for key, text in spec.options.items():
+        if key not in fields:
+            known = ", ".join(fields) or "none"
+            raise OptionError(f"{spec.name}: unknown option {key!r}; known: {known}")
+        values[key] = _convert(f"{spec.name}: {key}", text, types[key])
+    return kind(**values)
+
+
+def _convert(what: str, text: str, kind: type) -> Any:
+    if kind is bool and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if kind is not bool:
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    accepted = {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, kind.__name__)
+    raise OptionError(f"{what} must be {accepted}, not {text!r}")
+
+
+class Confidence(StrEnum):
+    """What candidates are ranked by: the token's probability, its lead over the runner-up, or negative entropy."""
+
+    PROBABILITY = "probability"
+    MARGIN = "margin"
+    ENTROPY = "entropy"
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a candidate token is drawn from a row of logits, and how sure it is said to be."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+    confidence: Confidence = Confidence.PROBABILITY
+
+
+@dataclass(frozen=True)
+class GenerationConfig:
+    """Every decoding option. Immutable, checked when made; wrong values raise ``OptionError``.
+
+    ``block_length`` or ``window`` chooses the window rule, and one of ``tokens_per_step``, ``steps``, ``threshold``,
+    ``factor`` the commit rule; with none given, a window of 32 and a threshold of 0.9. ``max_new_tokens`` limits the
+    text, not the canvas: decoding ends once that many leading positions are committed.
+    """
+
+    policy: str = "entropy"
+    gen_length: int = 256
+    block_length: int | None = None
+    window: int | None = None
+    tokens_per_step: int | None = None
+    steps: int | None = None
+    threshold: float | None = None
+    factor: float | None = None
+    confidence: Confidence = Confidence.PROBABILITY
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+    early_stop: bool = True
+    stop: tuple[str, ...] = ()
+    max_new_tokens: int | None = None
+
+    DEFAULT_WINDOW: typing.ClassVar[int] = 32
+    DEFAULT_THRESHOLD: typing.ClassVar[float] = 0.9
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        self._one_of("block_length", "window")
+        self._one_of("tokens_per_step", "steps", "threshold", "factor")
+        for name in ("gen_length", "block_length", "window", "tokens_per_step", "steps", "max_new_tokens"):
+            self._require(name, "1 or more", lambda v: v >= 1)
+        self._require("threshold", "a probability above 0 and at most 1", lambda v: 0 < v <= 1)
+        self._require("factor", "above 0", lambda v: v > 0)
+        self._require("temperature", "0 or more, and finite", lambda v: 0 <= v < math.inf)
+        self._require("top_p", "above 0 and at most 1", lambda v: 0 < v <= 1)
+        self._require("top_k", "0 (no limit) or more", lambda v: v >= 0)
+        self._require("seed", "from 0 to 2**63 - 1", lambda v: 0 <= v < 2**63)
+        if "" in self.stop:
+            raise OptionError("stop must not hold an empty string")
+        if self.confidence is Confidence.ENTROPY and not (self.tokens_per_step or self.steps):
+            raise OptionError(
+                "confidence=entropy ranks by negative entropy, which no threshold or factor applies to; "
+                "give tokens_per_step or steps, or use probability or margin"
+            )
+        if self.steps and self.block_length and self.steps % self.blocks:
+            raise OptionError(
+                f"steps={self.steps} cannot be spread over {self.blocks} blocks; give a multiple of {self.blocks}"
+            )
+
+    @classmethod
+    def of(cls, base: GenerationConfig | None = None, **options: Any) -> GenerationConfig:
+        """``base`` (or the defaults) with ``options`` replaced; unknown names are errors that list the known ones.
+
+        An option replaces its alternatives: a ``threshold`` given here takes the place of the base's ``steps``.
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in options:
+            if name not in known:
+                raise OptionError(f"unknown option {name!r}; known: {', '.join(known)}")
+        values = {name: getattr(base, name) for name in known} if base else {}
+        for group in (("block_length", "window"), ("tokens_per_step", "steps", "threshold", "factor")):
+            if any(options.get(name) is not None for name in group):
+                values |= dict.fromkeys(group)
+        return cls(**(values | options))
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks the generated region has; one under a sliding window."""
+        return math.ceil(self.gen_length / self.block_length) if self.block_length else 1
+
+    @property
+    def sampling(self) -> Sampling:
+        """The part that the scoring of logits needs."""
+        return Sampling(self.temperature, self.top_p, self.top_k, self.seed, self.confidence)
+
+    def _one_of(self, *names: str) -> None:
+        given = [f"{name}={getattr(self, name)}" for name in names if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise OptionError(f"{' and '.join(given)} exclude each other; give one of {', '.join(names)}")
+
+    def _require(self, name: str, accepted: str, holds: Callable[[Any], bool]) -> None:
+        value = getattr(self, name)
+        if value is not None and not holds(value):
+            raise OptionError(f"{name} must be {accepted}, not {value}")
+
+
+def _check_types(config: GenerationConfig) -> None:
+    """Turn what JSON and the command line give into the declared types, or say what is accepted."""
+    types = typing.get_type_hints(GenerationConfig)
+    for field in dataclasses.fields(config):
+        value, declared = getattr(config, field.name), types[field.name]
+        options = typing.get_args(declared) or (declared,)
+        if value is None and type(None) in options:
+            continue
+        kind = options[0]
+        object.__setattr__(config, field.name, _as_type(field.name, value, kind))
+
+
+def _as_type(name: str, value: Any, kind: Any) -> Any:
+    if name == "stop":
+        strings = (value,) if isinstance(value, str) else value
+        if not isinstance(strings, (list, tuple)) or not all(isinstance(s, str) for s in strings):
+            raise OptionError(f"stop must be a string or a list of strings, not {value!r}")
+        return tuple(strings)
+    if kind is Confidence:
+        if value not in [c.value for c in Confidence]:
+            raise OptionError(f"confidence must be one of {', '.join(Confidence)}, not {value!r}")
+        return Confidence(value)
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+        return value
+    accepted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
+    raise OptionError(f"{name} must be {accepted}, not {value!r}")

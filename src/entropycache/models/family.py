@@ -1,0 +1,50 @@
+"""What tells one model family from another: config keys, weight names, and the row a position is predicted from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entropycache.models.transformer import Shape
+
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WeightNames:
+    """Checkpoint names; ``{}`` stands for the layer. ``qkv`` and ``gate_up`` list the parts of a fused matrix in order."""
+
+    embedding: str
+    attn_norm: str
+    qkv: tuple[str, str, str]
+    qkv_bias: tuple[str, ...]
+    out: str
+    mlp_norm: str
+    gate_up: tuple[str, str]
+    down: str
+    norm: str
+    head: str
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model family.
+
+    ``shape`` reads a checkpoint's config and raises ``CheckpointError`` for a variant that is not supported.
+    ``sources`` maps positions to the rows whose logits predict them. ``mask_token`` names the mask for
+    checkpoints whose config does not give its id, ``end_tokens`` every token that ends an answer. ``tokenizer_class``
+    reads a folder that has ``vocab.json`` and ``merges.txt`` in place of ``tokenizer.json``.
+    """
+
+    model_type: str
+    published: tuple[str, ...]
+    shape: Callable[[Mapping[str, Any]], Shape]
+    names: WeightNames
+    sources: Callable[[Positions], Positions]
+    mask_token: str
+    end_tokens: tuple[str, ...]
+    tokenizer_class: str = "PreTrainedTokenizerFast"

@@ -1,0 +1,230 @@
+"""Checkpoints to networks and back: local folders, hub ids, loaded Hugging Face models.
+
+A published checkpoint loads by renaming weights; no code from the checkpoint is run. This module knows files and
+names, not how a network decodes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from entropycache.errors import CheckpointError
+from entropycache.models.dream import DREAM
+from entropycache.models.family import Family
+from entropycache.models.llada import LLADA
+from entropycache.models.transformer import LayerWeights, Shape, Transformer
+
+FAMILIES: dict[str, Family] = {family.model_type: family for family in (LLADA, DREAM)}
+EMBEDDED = "tiny"
+DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder with ``config.json``, read, and its family."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    family: Family
+
+
+def locate(model: str) -> Path:
+    """The folder of ``model``: ``tiny`` is the embedded model; then a local folder; then a hub id, downloaded.
+
+    Hub ids go through ``huggingface_hub.snapshot_download`` (its cache, its ``HF_HUB_OFFLINE``, its token), weights as
+    safetensors only.
+    """
+    if model == EMBEDDED:
+        return Path(str(files("entropycache") / "assets" / EMBEDDED))
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder
+    if model.count("/") != 1 or model.startswith((".", "/", "~")):
+        raise CheckpointError(f"{model}: no such folder; give {EMBEDDED!r}, a local folder or a hub id such as org/name")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(model, allow_patterns=["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]))
+    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise CheckpointError(f"{model}: no such folder, and the hub did not give it: {reason}") from error
+
+
+def read_config(folder: Path) -> Checkpoint:
+    """The checkpoint in ``folder``, its ``config.json`` checked for a known family."""
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{folder}: no config.json; a model folder holds config.json and *.safetensors") from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: not readable as JSON: {error}") from error
+    return Checkpoint(folder, config, family_of(config, str(path)))
+
+
+def family_of(config: Mapping[str, Any], where: str) -> Family:
+    """The family that a config's ``model_type`` names."""
+    kind = config.get("model_type") if isinstance(config, Mapping) else None
+    if kind not in FAMILIES:
+        raise CheckpointError(f"{where}: unknown architecture {kind!r}; known model types: {', '.join(FAMILIES)}")
+    return FAMILIES[kind]
+
+
+def read_shape(checkpoint: Checkpoint) -> Shape:
+    """The network's shape; a config that lacks a number is an error that names it."""
+    try:
+        return checkpoint.family.shape(checkpoint.config)
+    except KeyError as error:
+        raise CheckpointError(f"{checkpoint.folder / 'config.json'}: {error.args[0]!r} is missing") from error
+
+
+def pick_dtype(name: str, config: Mapping[str, Any]) -> torch.dtype:
+    """A dtype by name; ``auto`` is the one the checkpoint was saved in, where that can be computed in."""
+    stored = str(config.get("torch_dtype") or config.get("dtype") or "bfloat16").removeprefix("torch.")
+    wanted = (stored if stored in DTYPES else "bfloat16") if name == "auto" else name
+    if wanted not in DTYPES:
+        raise CheckpointError(f"unknown dtype {name!r}; known: auto, {', '.join(DTYPES)}")
+    return DTYPES[wanted]
+
+
+def load_network(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> Transformer:
+    """Read a checkpoint's weights, memory-mapped, shard by shard, straight into fused matrices."""
+    shape = read_shape(checkpoint)
+    with ExitStack() as stack:
+        tensors = _open_weights(checkpoint.folder, stack)
+
+        def fused(names: Iterator[str] | list[str], *sizes: tuple[int, ...]) -> Tensor:
+            whole = torch.empty((sum(s[0] for s in sizes), *sizes[0][1:]), dtype=dtype, device=device)
+            for part, name, size in zip(whole.split([s[0] for s in sizes]), names, sizes, strict=True):
+                part.copy_(tensors(name, size))
+            return whole
+
+        def group(names: list[str], sizes: list[tuple[int, ...]]) -> list[Tensor]:
+            return [fused(names, *sizes)]
+
+        return _assemble(checkpoint.family, shape, lambda name, size: fused([name], size), group)
+
+
+def adopt_network(family: Family, shape: Shape, tensors: Mapping[str, Tensor]) -> Transformer:
+    """A network over tensors that are already loaded; they are shared, not copied, and stay unfused."""
+
+    def one(name: str, size: tuple[int, ...]) -> Tensor:
+        if name not in tensors:
+            raise CheckpointError(f"the model has no weight {name!r}")
+        return _checked(tensors[name].detach(), name, size, "the model")
+
+    def group(names: list[str], sizes: list[tuple[int, ...]]) -> list[Tensor]:
+        return [one(name, size) for name, size in zip(names, sizes, strict=True)]
+
+    return _assemble(family, shape, one, group)
+
+
+def _assemble(
+    family: Family,
+    s: Shape,
+    one: Callable[[str, tuple[int, ...]], Tensor],
+    group: Callable[[list[str], list[tuple[int, ...]]], list[Tensor]],
+) -> Transformer:
+    """A network whose tensors come from ``one`` (by name and size) and, where they may be fused, from ``group``."""
+    names, q, kv = family.names, s.heads * s.head_dim, s.kv_heads * s.head_dim
+    layers = []
+    for i in range(s.layers):
+        biases = [n.format(i) for n in names.qkv_bias] if s.qkv_bias else []
+        layers.append(
+            LayerWeights(
+                attn_norm=one(names.attn_norm.format(i), (s.width,)),
+                qkv=group([n.format(i) for n in names.qkv], [(q, s.width), (kv, s.width), (kv, s.width)]),
+                qkv_bias=group(biases, [(q,), (kv,), (kv,)]) if biases else [],
+                out=one(names.out.format(i), (s.width, q)),
+                mlp_norm=one(names.mlp_norm.format(i), (s.width,)),
+                gate_up=group([n.format(i) for n in names.gate_up], [(s.mlp_width, s.width)] * 2),
+                down=one(names.down.format(i), (s.width, s.mlp_width)),
+            )
+        )
+    embedding = one(names.embedding, (s.vocab_size, s.width))
+    head = embedding if s.tied_head else one(names.head, (s.vocab_size, s.width))
+    return Transformer(s, embedding, layers, one(names.norm, (s.width,)), head).requires_grad_(False)
+
+
+def save_network(network: Transformer, family: Family, config: Mapping[str, Any], folder: Path) -> None:
+    """Write ``config.json`` and ``model.safetensors`` in bfloat16 under the family's published names."""
+    s, names = network.shape, family.names
+    sizes = [s.heads * s.head_dim, s.kv_heads * s.head_dim, s.kv_heads * s.head_dim]
+    tensors = {names.embedding: network.embedding, names.norm: network.norm}
+    if not s.tied_head:
+        tensors[names.head] = network.head
+    for i, layer in enumerate(network.layers):
+        named = {names.attn_norm: layer.attn_norm, names.out: layer.out, names.mlp_norm: layer.mlp_norm}
+        named |= {names.down: layer.down}
+        named |= dict(zip(names.qkv, torch.cat([*layer.qkv.weights]).split(sizes), strict=True))
+        if s.qkv_bias:
+            named |= dict(zip(names.qkv_bias, torch.cat([*layer.qkv.biases]).split(sizes), strict=True))
+        named |= dict(zip(names.gate_up, torch.cat([*layer.gate_up.weights]).chunk(2), strict=True))
+        tensors |= {name.format(i): tensor for name, tensor in named.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = {name: t.detach().to(torch.bfloat16).contiguous().clone() for name, t in tensors.items()}
+    save_file(plain, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(dict(config), indent=1) + "\n", encoding="utf-8")
+
+
+def _open_weights(folder: Path, stack: ExitStack) -> Callable[[str, tuple[int, ...]], Tensor]:
+    """A reader of tensors by name and expected size over all shards of a folder, each mapped into memory."""
+    where = _weight_map(folder)
+    opened: dict[str, Any] = {}
+
+    def shard(name: str) -> Any:
+        if name not in opened:
+            path = folder / name
+            if not path.is_file():
+                raise CheckpointError(f"{folder}: weight file {name} is missing")
+            try:
+                opened[name] = stack.enter_context(safe_open(path, framework="pt"))
+            except (SafetensorError, OSError) as error:
+                raise CheckpointError(f"{path}: damaged or truncated weight file: {error}") from error
+        return opened[name]
+
+    if not where:
+        for path in sorted(folder.glob("*.safetensors")):
+            where |= dict.fromkeys(shard(path.name).keys(), path.name)
+    if not where:
+        raise CheckpointError(f"{folder}: no *.safetensors weight file")
+
+    def read(name: str, size: tuple[int, ...]) -> Tensor:
+        if name not in where:
+            raise CheckpointError(f"{folder}: no weight {name!r} in its {len(set(where.values()))} weight file(s)")
+        try:
+            tensor = shard(where[name]).get_tensor(name)
+        except SafetensorError as error:
+            raise CheckpointError(f"{folder / where[name]}: cannot read {name!r}: {error}") from error
+        return _checked(tensor, name, size, str(folder / where[name]))
+
+    return read
+
+
+def _weight_map(folder: Path) -> dict[str, str]:
+    """Which shard holds which weight, from the index file where there is one."""
+    index = folder / "model.safetensors.index.json"
+    if not index.exists():
+        return {}
+    try:
+        return dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{index}: not a weight index: {error!r}") from error
+
+
+def _checked(tensor: Tensor, name: str, size: tuple[int, ...], where: str) -> Tensor:
+    if tuple(tensor.shape) != size:
+        raise CheckpointError(f"{where}: {name} has shape {tuple(tensor.shape)}; the config asks for {size}")
+    return tensor

@@ -1,0 +1,152 @@
+"""The bidirectional transformer that every supported family shares, over a flat list of rows.
+
+A row is one position of one sequence. The linear layers see all rows at once; attention is a function given from
+outside, so the network knows neither sequences, nor the K/V store, nor which rows of a canvas it is computing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+"""``attend(layer, q, k, v)``: q ``(rows, heads, head_dim)``, k and v ``(rows, kv_heads, head_dim)``, both with the
+rotary embedding applied; returns what each row attended to, ``(rows, heads, head_dim)``."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The numbers that define a network. ``rotate_in_float32`` is LLaDA's ``rope_full_precision``."""
+
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    mlp_width: int
+    vocab_size: int
+    norm_eps: float
+    rope_theta: float
+    max_positions: int
+    qkv_bias: bool = False
+    tied_head: bool = False
+    rotate_in_float32: bool = True
+
+
+class Fused(nn.Module):
+    """Linear maps of one input, side by side: one matmul where the weights are stored as one matrix.
+
+    A checkpoint read from disk is stored fused; a network adopted from a loaded model keeps its separate matrices,
+    so that nothing is copied. ``(rows, in) -> (rows, sum of out)``.
+    """
+
+    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(weights)
+        self.biases = nn.ParameterList(biases)
+
+    def forward(self, x: Tensor) -> Tensor:
+        biases = [*self.biases] or [None] * len(self.weights)
+        parts = [F.linear(x, w, b) for w, b in zip(self.weights, biases, strict=True)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+class RotaryTable(nn.Module):
+    """Cosines and sines of every position, built once. Halves are rotated, as in both published families."""
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, shape: Shape, dtype: torch.dtype, device: torch.device) -> None:
+        super().__init__()
+        precise = torch.float64 if dtype == torch.float64 else torch.float32
+        half = torch.arange(0, shape.head_dim, 2, dtype=precise, device=device) / shape.head_dim
+        positions = torch.arange(shape.max_positions, dtype=precise, device=device)
+        angles = torch.outer(positions, 1.0 / shape.rope_theta**half)
+        kept = precise if shape.rotate_in_float32 else dtype
+        self.register_buffer("cos", angles.cos().to(kept), persistent=False)
+        self.register_buffer("sin", angles.sin().to(kept), persistent=False)
+
+    def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines ``(rows, 1, head_dim / 2)`` of ``positions`` ``(rows,)``."""
+        return self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Apply the rotary embedding to ``(rows, heads, head_dim)``, in the table's precision."""
+    first, second = x.to(cos.dtype).chunk(2, dim=-1)
+    turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    return turned.to(x.dtype)
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """RMSNorm computed in at least float32, cast back, then scaled (both families' order of operations)."""
+    precise = x if x.dtype == torch.float64 else x.float()
+    return weight * F.rms_norm(precise, (x.shape[-1],), eps=eps).to(x.dtype)
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """One layer's tensors: ``qkv`` and ``gate_up`` as one fused matrix or as their parts, in that order."""
+
+    attn_norm: Tensor
+    qkv: Sequence[Tensor]
+    qkv_bias: Sequence[Tensor]
+    out: Tensor
+    mlp_norm: Tensor
+    gate_up: Sequence[Tensor]
+    down: Tensor
+
+
+class Layer(nn.Module):
+    """Pre-norm attention and SwiGLU, on ``(rows, width)``."""
+
+    def __init__(self, shape: Shape, weights: LayerWeights) -> None:
+        super().__init__()
+        self.shape = shape
+        self.attn_norm = nn.Parameter(weights.attn_norm)
+        self.qkv = Fused(weights.qkv, weights.qkv_bias)
+        self.out = nn.Parameter(weights.out)
+        self.mlp_norm = nn.Parameter(weights.mlp_norm)
+        self.gate_up = Fused(weights.gate_up)
+        self.down = nn.Parameter(weights.down)
+
+    def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor], attend: Attend, index: int) -> Tensor:
+        s = self.shape
+        qkv = self.qkv(rms_norm(x, self.attn_norm, s.norm_eps)).view(x.shape[0], -1, s.head_dim)
+        turned = rotate(qkv[:, : s.heads + s.kv_heads], *rotary)
+        mixed = attend(index, turned[:, : s.heads], turned[:, s.heads :], qkv[:, s.heads + s.kv_heads :])
+        x = x + F.linear(mixed.reshape(x.shape[0], -1), self.out)
+        gate, up = self.gate_up(rms_norm(x, self.mlp_norm, s.norm_eps)).chunk(2, dim=-1)
+        return x + F.linear(F.silu(gate) * up, self.down)
+
+
+class Transformer(nn.Module):
+    """Embedding, layers, final norm and output head."""
+
+    def __init__(
+        self, shape: Shape, embedding: Tensor, layers: Sequence[LayerWeights], norm: Tensor, head: Tensor
+    ) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embedding = nn.Parameter(embedding)
+        self.layers = nn.ModuleList(Layer(shape, weights) for weights in layers)
+        self.norm = nn.Parameter(norm)
+        self.head = self.embedding if shape.tied_head else nn.Parameter(head)
+        self.rotary = RotaryTable(shape, embedding.dtype, embedding.device)
+
+    def forward(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Hidden states ``(rows, width)`` of ``ids`` ``(rows,)`` at ``positions`` ``(rows,)``, after the last norm."""
+        x = F.embedding(ids, self.embedding)
+        rotary = self.rotary.at(positions)
+        for index, layer in enumerate(self.layers):
+            x = layer(x, rotary, attend, index)
+        return rms_norm(x, self.norm, self.shape.norm_eps)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """The output head: ``(rows, width) -> (rows, vocab_size)``."""
+        return F.linear(hidden, self.head)

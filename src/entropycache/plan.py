@@ -1,0 +1,94 @@
+"""The shared vocabulary: Window, Plan, Scores, Commit and Step.
+
+A leaf module of plain host values; it knows neither networks nor tensors nor any particular policy or strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Positions = NDArray[np.int64]
+"""Ascending positions of a canvas, ``(n,)``."""
+
+
+class Reason(StrEnum):
+    """Why a plan recomputes what it recomputes."""
+
+    FIRST = "first"
+    """Nothing is in the store yet."""
+    EVERY = "every"
+    """The policy recomputes everything at every step."""
+    STALE = "stale"
+    """The policy judged the store too old."""
+    PARTIAL = "partial"
+    """The store is trusted; only some positions are recomputed."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The masked positions that may be committed now, and the ``span`` (begin, end) of the block they belong to.
+
+    Under a sliding window the block is the whole generated region.
+    """
+
+    positions: Positions
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the next pass does.
+
+    ``predict``: positions whose logits are wanted. ``refresh``: positions whose keys and values are rewritten;
+    predicted ones are listed where theirs are to be rewritten too.
+    """
+
+    predict: Positions
+    refresh: Positions
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What the logits of ``Plan.predict`` came to: for each position a candidate token and how sure it is.
+
+    ``tokens`` ``(n,)``; ``confidence`` ``(n,)``, larger is surer. ``entropy`` maps indices into these arrays to the
+    Shannon entropies (nats) of the untruncated distributions at temperature 1; it may be called until the next pass.
+    """
+
+    tokens: NDArray[np.int64]
+    confidence: NDArray[np.float64]
+    entropy: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Tokens written at masked positions: ``positions`` ascending and ``tokens``, both ``(n,)``, and where the
+    positions stand in ``Plan.predict`` and in the scores, ``chosen``."""
+
+    positions: Positions
+    tokens: NDArray[np.int64]
+    chosen: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of one request. ``rows`` are the positions that were computed, ``full`` says that these were all."""
+
+    request: int
+    index: int
+    window: Window
+    plan: Plan
+    scores: Scores
+    commit: Commit
+    rows: Positions
+    full: bool
+
+    def entropies(self) -> NDArray[np.float64]:
+        """Entropies (nats) of the committed tokens' distributions, in the order of ``commit.positions``."""
+        return self.scores.entropy(self.commit.chosen)

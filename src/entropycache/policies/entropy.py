@@ -1,0 +1,46 @@
+"""EntropyCache (arXiv 2603.18489): the entropy of the tokens just committed says how stale the cache is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from entropycache.errors import OptionError
+from entropycache.plan import Plan, Reason, Step, Window
+from entropycache.policies.base import everything
+from entropycache.sequence import Sequence
+
+
+@dataclass
+class EntropyCache:
+    """Recompute everything when E > ``tau`` (nats), E being the largest entropy among the tokens just committed;
+    otherwise only the window's masks and the ``k`` most recently committed positions.
+
+    A step that commits nothing leaves E at minus infinity and asks for a partial pass.
+    """
+
+    tau: float = 1.0
+    k: int = 64
+    entropy: float = field(default=math.inf, init=False)
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.tau):
+            raise OptionError("entropy: tau must be a number of nats, not nan")
+        if self.k < 0:
+            raise OptionError(f"entropy: k must be 0 or more positions, not {self.k}")
+
+    def plan(self, sequence: Sequence, window: Window) -> Plan:
+        """Everything where the cache is stale, else the window and the recent positions."""
+        if not sequence.steps:
+            return Plan(window.positions, everything(sequence), Reason.FIRST)
+        if self.entropy > self.tau:
+            return Plan(window.positions, everything(sequence), Reason.STALE)
+        # Window positions are masked and recent ones are not: the two never meet.
+        refresh = np.sort(np.concatenate((window.positions, sequence.recent(self.k))))
+        return Plan(window.positions, refresh, Reason.PARTIAL)
+
+    def observe(self, sequence: Sequence, step: Step) -> None:
+        """Keep the largest entropy of this commit."""
+        self.entropy = float(step.entropies().max()) if len(step.commit.positions) else -math.inf

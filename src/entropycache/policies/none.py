@@ -1,0 +1,22 @@
+"""No cache: every pass recomputes the whole canvas. The oracle that every other policy is tested against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from entropycache.plan import Plan, Reason, Step, Window
+from entropycache.policies.base import everything
+from entropycache.sequence import Sequence
+
+
+@dataclass
+class NoCache:
+    """The plain decoder of LLaDA and Dream."""
+
+    def plan(self, sequence: Sequence, window: Window) -> Plan:
+        """Predict the window, recompute everything."""
+        reason = Reason.EVERY if sequence.steps else Reason.FIRST
+        return Plan(window.positions, everything(sequence), reason)
+
+    def observe(self, sequence: Sequence, step: Step) -> None:
+        """Nothing to learn."""

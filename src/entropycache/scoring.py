@@ -1,0 +1,150 @@
+"""From logits to scores: the output head on predicted rows, chunk by chunk, and what a strategy needs of each row.
+
+No canvas × vocabulary tensor ever exists: a chunk holds ``CHUNK_ENTRIES`` logits at most. This module knows rows and
+sampling settings, neither positions nor policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from entropycache.config import Confidence, Sampling
+from entropycache.plan import Scores
+
+CHUNK_ENTRIES = 2**25
+"""Logits held at a time: 128 MiB in float32."""
+
+
+@dataclass
+class Sampler:
+    """The sampling settings of one request and its own stream of random numbers."""
+
+    sampling: Sampling
+    generator: torch.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(self.sampling.seed)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the greedy token and its probability are all that is asked for."""
+        return self.sampling.temperature == 0 and self.sampling.confidence is Confidence.PROBABILITY
+
+    def uniforms(self, count: int) -> Tensor:
+        """``count`` numbers from U(0, 1), drawn on the host: neither device nor company in the batch changes them."""
+        return torch.rand(count, generator=self.generator, dtype=torch.float64)
+
+
+class Chunk:
+    """Logits ``(rows, vocab_size)`` with the mask token suppressed, and their distributions at temperature 1."""
+
+    def __init__(self, logits: Tensor, mask_id: int) -> None:
+        self.logits = logits if logits.dtype == torch.float64 else logits.float()
+        # A sum meets every entry once, and is finite exactly where they all are.
+        self.finite = self.logits.sum(dim=-1).isfinite()
+        # The finite minimum, not -inf: its probability is 0 as well, and 0 * minimum is 0 where 0 * -inf is NaN.
+        self.logits[:, mask_id] = torch.finfo(self.logits.dtype).min
+        self.best, self.tokens = self.logits.max(dim=-1)
+        self.probabilities = self.logits.softmax(dim=-1)
+        self.peak = self.probabilities.gather(1, self.tokens[:, None]).squeeze(1)
+
+    def entropy(self, rows: Sequence[int]) -> Tensor:
+        """H = logsumexp(l) - p·l in nats for some rows, from values at hand: peak = exp(best - logsumexp)."""
+        index = torch.as_tensor(rows, device=self.peak.device, dtype=torch.int64)
+        total = self.best[index].double() - self.peak[index].double().log()
+        if self.logits.device.type == "cpu":  # a row at a time, so that no row is copied
+            dots = [torch.dot(self.probabilities[i], self.logits[i]) for i in rows]
+            mean = torch.stack(dots) if dots else self.peak[:0]
+        else:
+            mean = torch.linalg.vecdot(self.probabilities, self.logits)[index]
+        return (total - mean.double()).clamp(min=0)
+
+    def sampled(self, rows: slice, sampling: Sampling, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens and confidences of some rows under a request's own settings."""
+        tokens = self.tokens[rows]
+        if sampling.temperature > 0:
+            tokens = draw(self.logits[rows], sampling, uniforms.to(self.logits.device))
+        p = self.probabilities[rows]
+        if sampling.confidence is Confidence.MARGIN:
+            first, second = p.topk(2, dim=-1).values.unbind(dim=-1)
+            return tokens, first - second
+        if sampling.confidence is Confidence.ENTROPY:
+            return tokens, -torch.special.entr(p).sum(dim=-1)
+        return tokens, p.gather(1, tokens[:, None]).squeeze(1)
+
+
+def draw(logits: Tensor, sampling: Sampling, uniforms: Tensor) -> Tensor:
+    """One token a row, ``(rows,)``, from softmax(logits / temperature) cut by top-p and top-k (both on the scaled
+    distribution, the token that crosses ``top_p`` included), by inverting the cumulative distribution at ``uniforms``.
+    """
+    p = (logits.double() / sampling.temperature).softmax(dim=-1)
+    order = None
+    if sampling.top_p < 1 or sampling.top_k:
+        p, order = p.sort(dim=-1, descending=True, stable=True)
+        p = p * ((p.cumsum(dim=-1) - p) < sampling.top_p)
+        if sampling.top_k:
+            p = p * (torch.arange(p.shape[-1], device=p.device) < sampling.top_k)
+    cumulative = p.cumsum(dim=-1)
+    wanted = uniforms[:, None] * cumulative[:, -1:]
+    picked = torch.searchsorted(cumulative, wanted, right=True).clamp(max=p.shape[-1] - 1)
+    return (picked if order is None else order.gather(1, picked)).squeeze(1)
+
+
+def score(
+    head: Callable[[Tensor], Tensor],
+    hidden: Tensor,
+    counts: Sequence[int],
+    samplers: Sequence[Sampler],
+    mask_id: int,
+    vocab_size: int,
+) -> list[Scores | None]:
+    """Scores of each request's predicted rows; ``None`` where any of its logits is NaN or infinite.
+
+    ``hidden`` ``(rows, width)`` holds the predicted rows of all requests one after the other, ``counts`` how many
+    each has. Everything comes to the host in one copy; entropies of committed rows alone are computed when asked for,
+    where the logits lie on the host anyway and fit one chunk.
+    """
+    size = max(1, CHUNK_ENTRIES // vocab_size)
+    lazy = len(hidden) <= size and hidden.device.type == "cpu"
+    uniforms = [s.uniforms(n) if s.sampling.temperature > 0 else torch.empty(n) for n, s in zip(counts, samplers)]
+    table = torch.empty((4, len(hidden)), dtype=torch.float64, device=hidden.device)
+    chunk = None
+    for begin in range(0, len(hidden), size):
+        chunk = Chunk(head(hidden[begin : begin + size]), mask_id)
+        part = table[:, begin : begin + size]
+        part[0], part[1], part[2] = chunk.tokens, chunk.peak, chunk.finite
+        if not lazy:
+            part[3] = chunk.entropy(range(part.shape[1]))
+        for i, rows, own in _shares(counts, begin, part.shape[1]):
+            if not samplers[i].plain:
+                part[0, rows], part[1, rows] = chunk.sampled(rows, samplers[i].sampling, uniforms[i][own])
+    host = table.cpu().numpy()
+    ends = np.cumsum(counts)
+    return [_scores(host, int(end) - n, n, chunk if lazy else None) for n, end in zip(counts, ends, strict=True)]
+
+
+def _shares(counts: Sequence[int], begin: int, size: int) -> Iterator[tuple[int, slice, slice]]:
+    """Each request with rows in a chunk: its rows in the chunk, and the same rows counted from its own first."""
+    first = 0
+    for i, count in enumerate(counts):
+        low, high = max(first, begin), min(first + count, begin + size)
+        if low < high:
+            yield i, slice(low - begin, high - begin), slice(low - first, high - first)
+        first += count
+
+
+def _scores(host: NDArray[np.float64], first: int, count: int, chunk: Chunk | None) -> Scores | None:
+    tokens, confidence, finite, entropy = host[:, first : first + count]
+    if not finite.all():
+        return None
+    if chunk is None:
+        return Scores(tokens.astype(np.int64), confidence, lambda chosen: entropy[chosen])
+    return Scores(
+        tokens.astype(np.int64), confidence, lambda chosen: chunk.entropy((first + chosen).tolist()).numpy()
+    )

@@ -1,0 +1,125 @@
+"""Training examples and evaluation problems, drawn from reasoning-gym by seed.
+
+Everything is a function of a seed range: a chunk of the corpus can be made again at any time, so a resumed run reads
+exactly what an uninterrupted one would. Training, validation and evaluation seeds lie in ranges that cannot meet.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import reasoning_gym
+
+from entropycache.training.tasks import TASKS
+
+TRAINING_SEEDS = range(0, 4_000_000)
+VALIDATION_SEEDS = range(10_000_000, 11_000_000)
+EVALUATION_SEEDS = range(20_000_000, 20_100_000)
+EVALUATION_SIZES = {name: 500 if name == "gsm_symbolic" else 200 for name in TASKS}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A question as reasoning-gym words it, its answer, and the worked response a model is taught to write."""
+
+    task: str
+    seed: int
+    question: str
+    answer: str
+    response: str
+
+
+@cache
+def _generator(task: str, seeds: range) -> Any:
+    # reasoning-gym seeds item i of a data set with the data set's seed + i: one data set covers one range of seeds.
+    return reasoning_gym.create_dataset(
+        task, seed=seeds.start, size=len(seeds), **TASKS[task].settings
+    )
+
+
+def problem(task: str, seed: int, seeds: range) -> Problem:
+    """The problem that ``task`` draws from ``seed``, one of ``seeds``."""
+    item = _generator(task, seeds)[seeds.index(seed)]
+    response = TASKS[task].response(item)
+    return Problem(task, seed, item["question"].strip(), str(item["answer"]).strip(), response)
+
+
+def evaluation_set(task: str) -> list[Problem]:
+    """The held-out problems of one task: the first ones of its seed range, each question once."""
+    found: dict[str, Problem] = {}
+    for seed in EVALUATION_SEEDS:
+        item = problem(task, seed, EVALUATION_SEEDS)
+        found.setdefault(item.question, item)
+        if len(found) == EVALUATION_SIZES[task]:
+            break
+    return list(found.values())
+
+
+@cache
+def held_out_questions() -> frozenset[str]:
+    """Every evaluation question: small tasks repeat questions under other seeds, and these stay out of training."""
+    return frozenset(item.question for task in TASKS for item in evaluation_set(task))
+
+
+def write_evaluation_sets(folder: Path) -> None:
+    """One JSONL file a task, as shipped in the package."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for task in TASKS:
+        with (folder / f"{task}.jsonl").open("w", encoding="utf-8") as file:
+            for i, item in enumerate(evaluation_set(task)):
+                record = {"id": f"{task}-{i}", "task": task, "seed": item.seed}
+                record |= {"question": item.question, "answer": item.answer, "response": item.response}
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """How examples are drawn: a weight a task, the share with worked examples in front, the share with long tails."""
+
+    weights: Mapping[str, float]
+    few_shot: float = 0.02
+    max_shots: int = 8
+    long_tail: float = 0.15
+    max_tail: int = 320
+
+
+@dataclass(frozen=True)
+class Example:
+    """Turns of a chat (question, response, question, …) whose last response is to be learnt, and its tail of end tokens."""
+
+    turns: tuple[str, ...]
+    tail: int
+    task: str
+
+
+def draw_chunk(mixture: Mixture, index: int, size: int, seeds: range) -> Iterator[Example]:
+    """Chunk ``index`` of the corpus: ``size`` examples that depend on the mixture and the index alone."""
+    rng = random.Random(f"{seeds.start}/{index}")
+    held_out = held_out_questions()
+    tasks, weights = list(mixture.weights), list(mixture.weights.values())
+    for _ in range(size):
+        task = rng.choices(tasks, weights)[0]
+        shots = rng.randint(1, mixture.max_shots) if rng.random() < mixture.few_shot else 0
+        problems = [_fresh(task, rng, seeds, held_out) for _ in range(shots + 1)]
+        turns = tuple(text for item in problems for text in (item.question, item.response))
+        long = rng.random() < mixture.long_tail
+        yield Example(turns, rng.randint(1, mixture.max_tail if long else 12), task)
+
+
+def _fresh(task: str, rng: random.Random, seeds: range, held_out: frozenset[str]) -> Problem:
+    while True:
+        item = problem(task, rng.choice(seeds), seeds)
+        if item.question not in held_out:
+            return item
+
+
+def texts(examples: Sequence[Example]) -> Iterator[str]:
+    """All text of the examples, for training a tokenizer."""
+    for example in examples:
+        yield from example.turns

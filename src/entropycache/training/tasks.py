@@ -1,0 +1,174 @@
+"""The embedded model's tasks: reasoning-gym generators, each with a short function that writes the worked steps.
+
+Knows how a question is answered step by step, not how text becomes tokens or training batches.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Item = Mapping[str, Any]
+"""One reasoning-gym item: ``question``, ``answer`` and ``metadata``."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A reasoning-gym generator, the settings it is used with, and the writer of its worked steps."""
+
+    name: str
+    steps: Callable[[Item], list[str]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def response(self, item: Item) -> str:
+        """The whole worked answer: the steps, then ``#### answer``."""
+        return "\n".join([*self.steps(item), f"#### {item['answer']}"])
+
+
+def final_answer(text: str) -> str:
+    """What stands behind the last ``####`` of a worked answer, or an empty string where there is none."""
+    _, mark, tail = text.rpartition("####")
+    return tail.strip() if mark else ""
+
+
+def _gsm_symbolic(item: Item) -> list[str]:
+    solution: str = item["metadata"]["answer_cot"]
+    return [line.strip() for line in solution.split("\n") if line.strip() and "####" not in line]
+
+
+def _chain_sum(item: Item) -> list[str]:
+    first, *rest = item["metadata"]["expression"].split()
+    total, lines = int(first), []
+    for sign, number in zip(rest[::2], rest[1::2], strict=True):
+        after = total + int(number) if sign == "+" else total - int(number)
+        lines.append(f"{total} {sign} {number} = {after}")
+        total = after
+    return lines
+
+
+def _products(item: Item) -> list[str]:
+    left, right = (int(part) for part in item["metadata"]["expression"].split(" * "))
+    tens, ones = right // 10 * 10, right % 10
+    return [
+        f"{left} * {tens} = {left * tens}",
+        f"{left} * {ones} = {left * ones}",
+        f"{left * tens} + {left * ones} = {left * right}",
+    ]
+
+
+def _leg_counting(item: Item) -> list[str]:
+    from reasoning_gym.arithmetic.leg_counting import ANIMALS
+
+    total, lines = 0, []
+    for animal, count in item["metadata"]["animals"].items():
+        legs = ANIMALS[animal]
+        total += count * legs
+        lines.append(f"{count} {animal} * {legs} = {count * legs}, total {total}")
+    return lines
+
+
+def _linear(expression: str, variable: str) -> tuple[int, int]:
+    """Slope and intercept of a linear expression such as ``9 - 3*d``."""
+
+    def value(node: ast.expr, x: int) -> int:
+        match node:
+            case ast.Constant(value=int(number)):
+                return number
+            case ast.Name():
+                return x
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -value(operand, x)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return value(left, x) + value(right, x)
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                return value(left, x) - value(right, x)
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                return value(left, x) * value(right, x)
+        raise ValueError(f"not a linear expression in {variable}: {expression}")
+
+    tree = ast.parse(expression, mode="eval").body
+    intercept = value(tree, 0)
+    return value(tree, 1) - intercept, intercept
+
+
+def _simple_equations(item: Item) -> list[str]:
+    variable = item["metadata"]["variable"]
+    left, right = item["metadata"]["equation"].split(" = ")
+    slope, intercept = _linear(left, variable)
+    total = int(right)
+    lines = []
+    if intercept:
+        sign = "-" if intercept > 0 else "+"
+        lines.append(f"{slope}*{variable} = {total} {sign} {abs(intercept)} = {total - intercept}")
+    lines.append(f"{variable} = {total - intercept} / {slope} = {item['answer']}")
+    return lines
+
+
+def _word_sorting(item: Item) -> list[str]:
+    words = item["metadata"]["transformed_words"]
+    ordered = item["metadata"]["sorted_words"]
+    return [" ".join(word[0] for word in words), " ".join(word[0] for word in ordered)]
+
+
+def _word_sequence_reversal(item: Item) -> list[str]:
+    words = item["metadata"]["words"]
+    return [", ".join(f"{i} {words[i - 1]}" for i in range(len(words), 0, -1))]
+
+
+def _spell_backward(item: Item) -> list[str]:
+    word = item["metadata"]["word"]
+    return [" ".join(word), " ".join(reversed(word))]
+
+
+def _family_links(story: str) -> dict[str, dict[str, str]]:
+    """Who is what to whom: ``links[a][b]`` is ``parent``, ``child`` or ``spouse``."""
+    links: dict[str, dict[str, str]] = {}
+    pattern = r"(\w+) is married to (\w+)\.(?: They have (?:a child|children) called ([^.]+)\.)?"
+    for first, second, names in re.findall(pattern, story):
+        links.setdefault(first, {})[second] = "spouse"
+        links.setdefault(second, {})[first] = "spouse"
+        for child in re.split(r", | and ", names) if names else []:
+            for parent in (first, second):
+                links[parent][child] = "parent"
+                links.setdefault(child, {})[parent] = "child"
+    return links
+
+
+def _family_relationships(item: Item) -> list[str]:
+    start, goal = item["metadata"]["person1"], item["metadata"]["person2"]
+    links = _family_links(item["question"])
+    paths, seen = [[start]], {start}
+    while paths and paths[0][-1] != goal:
+        path = paths.pop(0)
+        for person in links[path[-1]]:
+            if person not in seen:
+                seen.add(person)
+                paths.append([*path, person])
+    route = paths[0]
+    steps = [f"{a} {links[a][b]} {b}" for a, b in zip(route, route[1:], strict=False)]
+    return [", ".join(steps), f"{start} {_gender(start)}, {goal} {_gender(goal)}"]
+
+
+def _gender(name: str) -> str:
+    from reasoning_gym.graphs.family_relationships import FamilyRelationshipsConfig
+
+    return "male" if name in FamilyRelationshipsConfig().male_names else "female"
+
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        Task("gsm_symbolic", _gsm_symbolic),
+        Task("chain_sum", _chain_sum, {"max_terms": 4, "max_digits": 3}),
+        Task("products", _products, {"min_digits": 2, "max_digits": 2}),
+        Task("leg_counting", _leg_counting, {"max_animals": 6}),
+        Task("simple_equations", _simple_equations, {"max_terms": 3, "max_value": 20}),
+        Task("word_sorting", _word_sorting, {"max_words": 6, "max_word_length": 8}),
+        Task("word_sequence_reversal", _word_sequence_reversal),
+        Task("family_relationships", _family_relationships),
+        Task("spell_backward", _spell_backward),
+    )
+}

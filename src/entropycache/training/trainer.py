@@ -1,0 +1,220 @@
+"""The training loop: masked diffusion from scratch, resumable at any saved step, with the same result as without the stop.
+
+Knows neither how text becomes batches nor how accuracy is decoded; both are given to it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from entropycache.models.transformer import LayerWeights, Shape, Transformer
+from entropycache.training.batches import batches, encode
+from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
+from entropycache.training.objective import Batch, Weighting, dense_attention, loss, mask
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A mixture, and the step from which it is used."""
+
+    from_step: int
+    mixture: Mixture
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that decides the weights of a run; saved beside them."""
+
+    shape: Shape
+    stages: tuple[Stage, ...]
+    steps: int
+    warmup: int = 100
+    decay: int = 1000
+    peak_rate: float = 3e-3
+    weight_decay: float = 0.02
+    batch_tokens: int = 8192
+    chunk_examples: int = 4096
+    weighting: Weighting = Weighting.MEAN
+    seed: int = 0
+
+
+def random_network(shape: Shape, seed: int) -> Transformer:
+    """A freshly initialised float32 network: normal with deviation 0.02, output projections scaled down by depth."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*size: int, scale: float = 0.02) -> Tensor:
+        return torch.randn(*size, generator=generator) * scale
+
+    w, small = shape.width, 0.02 / math.sqrt(2 * shape.layers)
+    heads, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    bias = [torch.zeros(heads + 2 * kv)] if shape.qkv_bias else []
+    layers = [
+        LayerWeights(
+            attn_norm=torch.ones(w),
+            qkv=[normal(heads + 2 * kv, w)],
+            qkv_bias=bias,
+            out=normal(w, heads, scale=small),
+            mlp_norm=torch.ones(w),
+            gate_up=[normal(2 * shape.mlp_width, w)],
+            down=normal(w, shape.mlp_width, scale=small),
+        )
+        for _ in range(shape.layers)
+    ]
+    return Transformer(shape, normal(shape.vocab_size, w), layers, torch.ones(w), normal(shape.vocab_size, w))
+
+
+@dataclass
+class Position:
+    """Where a run stands: optimiser steps made, and the chunk of the corpus being read."""
+
+    step: int = 0
+    chunk: int = 0
+    chunk_step: int = 0
+    """The step at which the chunk was begun: it decides the stage, and how many of its batches are used up."""
+
+
+class Trainer:
+    """A run in a folder: ``state.pt`` to go on from, ``train.json`` with the settings, ``log.jsonl`` with what happened."""
+
+    def __init__(self, config: TrainConfig, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        self.folder = folder
+        self.position = Position()
+        self.network = random_network(config.shape, config.seed)
+        self.optimizers = _optimizers(self.network, config)
+        folder.mkdir(parents=True, exist_ok=True)
+        state = folder / "state.pt"
+        if state.exists():
+            self._restore(torch.load(state, weights_only=True))
+        (folder / "train.json").write_text(json.dumps(asdict(config), indent=1))
+        torch._dynamo.config.recompile_limit = 64
+        self._forward = torch.compile(self.network, dynamic=False)
+
+    def run(self, every: int, evaluate: Callable[[Transformer], dict[str, float]]) -> None:
+        """Train to the configured step; every ``every`` steps save, and log validation loss and ``evaluate``'s numbers."""
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns) as progress:
+            bar = progress.add_task("training", total=self.config.steps, completed=self.position.step)
+            began, recent = time.monotonic(), []
+            for batch in self._batches():
+                recent.append(self._step(batch))
+                progress.update(bar, completed=self.position.step, description=f"loss {recent[-1]:.3f}")
+                if self.position.step % every == 0 or self.position.step == self.config.steps:
+                    self.save()
+                    self._log(
+                        step=self.position.step,
+                        loss=sum(recent) / len(recent),
+                        seconds=time.monotonic() - began,
+                        rate=self._rate(),
+                        **self.validation_loss(),
+                        **evaluate(self.network),
+                    )
+                    began, recent = time.monotonic(), []
+
+    def save(self) -> None:
+        """Write ``state.pt``; a stop in the middle leaves the previous one."""
+        state = {
+            "network": self.network.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "position": asdict(self.position),
+        }
+        torch.save(state, self.folder / "state.tmp")
+        (self.folder / "state.tmp").replace(self.folder / "state.pt")
+
+    @torch.no_grad()
+    def validation_loss(self, per_task: int = 24) -> dict[str, float]:
+        """Mean cross-entropy on validation problems under fixed masks, a number for each task."""
+        losses = {}
+        for task in self.config.stages[0].mixture.weights:
+            mixture = Mixture({task: 1.0}, few_shot=0.0, long_tail=0.0)
+            examples = draw_chunk(mixture, 0, per_task, VALIDATION_SEEDS)
+            encoded = [e for e in (encode(self.tokenizer, x) for x in examples) if e is not None]
+            total = [
+                self._loss(batch, torch.Generator().manual_seed(0), Weighting.MEAN, self.network).item()
+                for batch in batches(encoded, 1, random.Random(0))
+            ]
+            losses[f"val/{task}"] = sum(total) / len(total)
+        return losses
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.network.load_state_dict(state["network"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        self.position = Position(**state["position"])
+
+    def _batches(self) -> Iterator[Batch]:
+        """Batches from the current position to the last step, moving the position along."""
+        at, config = self.position, self.config
+        while at.step < config.steps:
+            mixture = [s.mixture for s in config.stages if s.from_step <= at.chunk_step][-1]
+            drawn = draw_chunk(mixture, at.chunk, config.chunk_examples, TRAINING_SEEDS)
+            encoded = [e for e in (encode(self.tokenizer, x) for x in drawn) if e is not None]
+            order = random.Random(f"{config.seed}/{at.chunk}")
+            for number, batch in enumerate(batches(encoded, config.batch_tokens, order)):
+                if number < at.step - at.chunk_step:
+                    continue
+                if at.step == config.steps:
+                    return
+                yield batch
+            at.chunk, at.chunk_step = at.chunk + 1, at.step
+
+    def _step(self, batch: Batch) -> float:
+        at = self.position
+        rate = self._rate()
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+        generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + at.step)
+        value = self._loss(batch, generator, self.config.weighting, self._forward)
+        value.backward()
+        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        at.step += 1
+        return value.item()
+
+    def _loss(
+        self, batch: Batch, generator: torch.Generator, weighting: Weighting, forward: Callable[..., Tensor]
+    ) -> Tensor:
+        masked = mask(batch, self.tokenizer.mask_token_id, generator)
+        count, length = masked.inputs.shape
+        positions = torch.arange(length).repeat(count)
+        with torch.autocast("cpu", torch.bfloat16):
+            hidden = forward(masked.inputs.flatten(), positions, dense_attention(count, length))
+            return loss(self.network, hidden, masked, weighting)
+
+    def _rate(self) -> float:
+        """Linear warm-up, constant, then linear to zero over the last ``decay`` steps."""
+        step, config = self.position.step, self.config
+        left = max(0, config.steps - step) / max(1, config.decay)
+        return config.peak_rate * min(1.0, (step + 1) / config.warmup, left)
+
+    def _log(self, **numbers: float) -> None:
+        with (self.folder / "log.jsonl").open("a") as file:
+            file.write(json.dumps(numbers) + "\n")
+
+
+def _optimizers(network: Transformer, config: TrainConfig) -> list[torch.optim.Optimizer]:
+    """Muon for the layers' matrices, AdamW for embedding, head, norms and biases."""
+    layers = [p for p in network.layers.parameters() if p.ndim == 2]
+    matrices = {id(p) for p in layers}
+    rest = [p for p in network.parameters() if id(p) not in matrices]
+    decay = config.weight_decay
+    return [
+        torch.optim.Muon(layers, lr=config.peak_rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(rest, lr=config.peak_rate, betas=(0.9, 0.95), weight_decay=0.0),
+    ]

@@ -1,0 +1,42 @@
+"""The embedded model's tokenizer: byte-level BPE with digits one by one, and LLaDA's special tokens and chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+END = "<|endoftext|>"
+MASK = "<|mdm_mask|>"
+SPECIAL = (END, MASK, "<|startoftext|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>")
+CHAT_TEMPLATE = (
+    "<|startoftext|>{% for message in messages %}"
+    "<|start_header_id|>{{ message['role'] }}<|end_header_id|>\n\n{{ message['content'] | trim }}<|eot_id|>"
+    "{% endfor %}{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
+)
+
+
+def train_tokenizer(lines: Iterable[str], vocab_size: int, folder: Path) -> PreTrainedTokenizerFast:
+    """Train on ``lines`` and save ``tokenizer.json`` and ``tokenizer_config.json`` in ``folder``."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.Split(Regex("####"), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, special_tokens=list(SPECIAL), initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(lines, trainer)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=END, pad_token=END, mask_token=MASK, bos_token=SPECIAL[2]
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    fast.save_pretrained(str(folder))
+    return fast
