@@ -1,4 +1,6 @@
-"""EntropyCache: engine and laboratory for fully bidirectional diffusion language models (LLaDA, Dream)."""
+"""EntropyCache: engine and laboratory for fully bidirectional diffusion language models (LLaDA,
+Dream).
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,20 @@ _HOME = {
     "load": "engine",
 }
 
-__all__ = ["Completion", "Confidence", "Engine", "EntropyCacheError", "Frame", "GenerationConfig", "load"]
+__all__ = [
+    "Completion",
+    "Confidence",
+    "Engine",
+    "EntropyCacheError",
+    "Frame",
+    "GenerationConfig",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:
-    # Lazily, so that the command line can set the environment before torch loads, and --help stays quick.
+    # Lazily, so that the command line can set the environment before torch loads, and --help stays
+    # quick.
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

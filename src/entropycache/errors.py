@@ -1,11 +1,10 @@
 """Every exception that a user can meet.
 
-EntropyCacheError
-├── OptionError          an option or a spec that is unknown, out of range, or does not fit its companions
-├── PromptError          a prompt that cannot be decoded (mask token inside, wrong type, too long)
-├── CheckpointError      a model folder, hub id, config or weight file that cannot be used
-├── RecordError          a line of an input file, or a trace, that cannot be read
-└── NonFiniteLogitsError the network returned NaN or infinite logits for one request
+EntropyCacheError ├── OptionError          an option or a spec that is unknown, out of range, or
+does not fit its companions ├── PromptError          a prompt that cannot be decoded (mask token
+inside, wrong type, too long) ├── CheckpointError      a model folder, hub id, config or weight file
+that cannot be used ├── RecordError          a line of an input file, or a trace, that cannot be
+read └── NonFiniteLogitsError the network returned NaN or infinite logits for one request
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The decoding loop: a generator of steps over a list of requests, which may grow while it runs.
 
-It knows windows, plans, passes and commits by name only; policies and strategies decide, the runner computes.
+It knows windows, plans, passes and commits by name only; policies and strategies decide, the runner
+computes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from entropycache.strategies.base import Strategy
 
 @dataclass
 class Request:
-    """One sequence to decode, and how. ``finished`` is asked after each commit whether the answer is complete;
-    ``error`` is set where the request was aborted."""
+    """One sequence to decode, and how. ``finished`` is asked after each commit whether the answer
+    is complete; ``error`` is set where the request was aborted.
+    """
 
     id: int
     sequence: Sequence
@@ -38,13 +40,20 @@ class Request:
 
 
 def decode(requests: list[Request], runner: Runner) -> Iterator[Step]:
-    """Decode all requests together, a step of every live one a pass; slots are released also when abandoned."""
+    """Decode all requests together, a step of every live one a pass; slots are released also when
+    abandoned.
+    """
     try:
         while live := [r for r in requests if r.live]:
             windows = [r.strategy.window(r.sequence) for r in live]
             plans = [r.policy.plan(r.sequence, w) for r, w in zip(live, windows, strict=True)]
-            jobs = [Job(r.sequence, _slot(r, runner), r.sampler, p) for r, p in zip(live, plans, strict=True)]
-            for r, window, plan, result in zip(live, windows, plans, runner.forward(jobs), strict=True):
+            jobs = [
+                Job(r.sequence, _slot(r, runner), r.sampler, p)
+                for r, p in zip(live, plans, strict=True)
+            ]
+            for r, window, plan, result in zip(
+                live, windows, plans, runner.forward(jobs), strict=True
+            ):
                 if result.scores is None:
                     _abort(r, runner)
                     continue

@@ -1,6 +1,7 @@
 """The shared vocabulary: Window, Plan, Scores, Commit and Step.
 
-A leaf module of plain host values; it knows neither networks nor tensors nor any particular policy or strategy.
+A leaf module of plain host values; it knows neither networks nor tensors nor any particular policy
+or strategy.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Window:
-    """The masked positions that may be committed now, and the ``span`` (begin, end) of the block they belong to.
+    """The masked positions that may be committed now, and the ``span`` (begin, end) of the block
+    they belong to.
 
     Under a sliding window the block is the whole generated region.
     """
@@ -44,8 +46,8 @@ class Window:
 class Plan:
     """What the next pass does.
 
-    ``predict``: positions whose logits are wanted. ``refresh``: positions whose keys and values are rewritten;
-    predicted ones are listed where theirs are to be rewritten too.
+    ``predict``: positions whose logits are wanted. ``refresh``: positions whose keys and values are
+    rewritten; predicted ones are listed where theirs are to be rewritten too.
     """
 
     predict: Positions
@@ -55,10 +57,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Scores:
-    """What the logits of ``Plan.predict`` came to: for each position a candidate token and how sure it is.
+    """What the logits of ``Plan.predict`` came to: for each position a candidate token and how sure
+    it is.
 
-    ``tokens`` ``(n,)``; ``confidence`` ``(n,)``, larger is surer. ``entropy`` maps indices into these arrays to the
-    Shannon entropies (nats) of the untruncated distributions at temperature 1; it may be called until the next pass.
+    ``tokens`` ``(n,)``; ``confidence`` ``(n,)``, larger is surer. ``entropy`` maps indices into
+    these arrays to the Shannon entropies (nats) of the untruncated distributions at temperature 1;
+    it may be called until the next pass.
     """
 
     tokens: NDArray[np.int64]
@@ -68,8 +72,9 @@ class Scores:
 
 @dataclass(frozen=True)
 class Commit:
-    """Tokens written at masked positions: ``positions`` ascending and ``tokens``, both ``(n,)``, and where the
-    positions stand in ``Plan.predict`` and in the scores, ``chosen``."""
+    """Tokens written at masked positions: ``positions`` ascending and ``tokens``, both ``(n,)``,
+    and where the positions stand in ``Plan.predict`` and in the scores, ``chosen``.
+    """
 
     positions: Positions
     tokens: NDArray[np.int64]
@@ -78,7 +83,9 @@ class Commit:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of one request. ``rows`` are the positions that were computed, ``full`` says that these were all."""
+    """One step of one request. ``rows`` are the positions that were computed, ``full`` says that
+    these were all.
+    """
 
     request: int
     index: int
@@ -90,5 +97,7 @@ class Step:
     full: bool
 
     def entropies(self) -> NDArray[np.float64]:
-        """Entropies (nats) of the committed tokens' distributions, in the order of ``commit.positions``."""
+        """Entropies (nats) of the committed tokens' distributions, in the order of
+        ``commit.positions``.
+        """
         return self.scores.entropy(self.commit.chosen)

@@ -1,7 +1,8 @@
-"""From logits to scores: the output head on predicted rows, chunk by chunk, and what a strategy needs of each row.
+"""From logits to scores: the output head on predicted rows, chunk by chunk, and what a strategy
+needs of each row.
 
-No canvas × vocabulary tensor ever exists: a chunk holds ``CHUNK_ENTRIES`` logits at most. This module knows rows and
-sampling settings, neither positions nor policies.
+No canvas × vocabulary tensor ever exists: a chunk holds ``CHUNK_ENTRIES`` logits at most. This
+module knows rows and sampling settings, neither positions nor policies.
 """
 
 from __future__ import annotations
@@ -37,25 +38,32 @@ class Sampler:
         return self.sampling.temperature == 0 and self.sampling.confidence is Confidence.PROBABILITY
 
     def uniforms(self, count: int) -> Tensor:
-        """``count`` numbers from U(0, 1), drawn on the host: neither device nor company in the batch changes them."""
+        """``count`` numbers from U(0, 1), drawn on the host: neither device nor company in the
+        batch changes them.
+        """
         return torch.rand(count, generator=self.generator, dtype=torch.float64)
 
 
 class Chunk:
-    """Logits ``(rows, vocab_size)`` with the mask token suppressed, and their distributions at temperature 1."""
+    """Logits ``(rows, vocab_size)`` with the mask token suppressed, and their distributions at
+    temperature 1.
+    """
 
     def __init__(self, logits: Tensor, mask_id: int) -> None:
         self.logits = logits if logits.dtype == torch.float64 else logits.float()
-        # A sum meets every entry once, and is finite exactly where they all are.
-        self.finite = self.logits.sum(dim=-1).isfinite()
-        # The finite minimum, not -inf: its probability is 0 as well, and 0 * minimum is 0 where 0 * -inf is NaN.
+        lowest, highest = self.logits.aminmax(dim=-1)
+        self.finite = lowest.isfinite() & highest.isfinite()  # NaN is both
+        # The finite minimum, not -inf: its probability is 0 as well, and 0 * minimum is 0 where 0 *
+        # -inf is NaN.
         self.logits[:, mask_id] = torch.finfo(self.logits.dtype).min
         self.best, self.tokens = self.logits.max(dim=-1)
         self.probabilities = self.logits.softmax(dim=-1)
         self.peak = self.probabilities.gather(1, self.tokens[:, None]).squeeze(1)
 
     def entropy(self, rows: Sequence[int]) -> Tensor:
-        """H = logsumexp(l) - p·l in nats for some rows, from values at hand: peak = exp(best - logsumexp)."""
+        """H = logsumexp(l) - p·l in nats for some rows, from values at hand: peak = exp(best -
+        logsumexp).
+        """
         index = torch.as_tensor(rows, device=self.peak.device, dtype=torch.int64)
         total = self.best[index].double() - self.peak[index].double().log()
         if self.logits.device.type == "cpu":  # a row at a time, so that no row is copied
@@ -80,8 +88,9 @@ class Chunk:
 
 
 def draw(logits: Tensor, sampling: Sampling, uniforms: Tensor) -> Tensor:
-    """One token a row, ``(rows,)``, from softmax(logits / temperature) cut by top-p and top-k (both on the scaled
-    distribution, the token that crosses ``top_p`` included), by inverting the cumulative distribution at ``uniforms``.
+    """One token a row, ``(rows,)``, from softmax(logits / temperature) cut by top-p and top-k (both
+    on the scaled distribution, the token that crosses ``top_p`` included), by inverting the
+    cumulative distribution at ``uniforms``.
     """
     p = (logits.double() / sampling.temperature).softmax(dim=-1)
     order = None
@@ -106,13 +115,17 @@ def score(
 ) -> list[Scores | None]:
     """Scores of each request's predicted rows; ``None`` where any of its logits is NaN or infinite.
 
-    ``hidden`` ``(rows, width)`` holds the predicted rows of all requests one after the other, ``counts`` how many
-    each has. Everything comes to the host in one copy; entropies of committed rows alone are computed when asked for,
-    where the logits lie on the host anyway and fit one chunk.
+    ``hidden`` ``(rows, width)`` holds the predicted rows of all requests one after the other,
+    ``counts`` how many each has. Everything comes to the host in one copy; entropies of committed
+    rows alone are computed when asked for, where the logits lie on the host anyway and fit one
+    chunk.
     """
     size = max(1, CHUNK_ENTRIES // vocab_size)
     lazy = len(hidden) <= size and hidden.device.type == "cpu"
-    uniforms = [s.uniforms(n) if s.sampling.temperature > 0 else torch.empty(n) for n, s in zip(counts, samplers)]
+    uniforms = [
+        s.uniforms(n) if s.sampling.temperature > 0 else torch.empty(n)
+        for n, s in zip(counts, samplers, strict=True)
+    ]
     table = torch.empty((4, len(hidden)), dtype=torch.float64, device=hidden.device)
     chunk = None
     for begin in range(0, len(hidden), size):
@@ -123,14 +136,21 @@ def score(
             part[3] = chunk.entropy(range(part.shape[1]))
         for i, rows, own in _shares(counts, begin, part.shape[1]):
             if not samplers[i].plain:
-                part[0, rows], part[1, rows] = chunk.sampled(rows, samplers[i].sampling, uniforms[i][own])
+                part[0, rows], part[1, rows] = chunk.sampled(
+                    rows, samplers[i].sampling, uniforms[i][own]
+                )
     host = table.cpu().numpy()
     ends = np.cumsum(counts)
-    return [_scores(host, int(end) - n, n, chunk if lazy else None) for n, end in zip(counts, ends, strict=True)]
+    return [
+        _scores(host, int(end) - n, n, chunk if lazy else None)
+        for n, end in zip(counts, ends, strict=True)
+    ]
 
 
 def _shares(counts: Sequence[int], begin: int, size: int) -> Iterator[tuple[int, slice, slice]]:
-    """Each request with rows in a chunk: its rows in the chunk, and the same rows counted from its own first."""
+    """Each request with rows in a chunk: its rows in the chunk, and the same rows counted from its
+    own first.
+    """
     first = 0
     for i, count in enumerate(counts):
         low, high = max(first, begin), min(first + count, begin + size)
@@ -139,12 +159,16 @@ def _shares(counts: Sequence[int], begin: int, size: int) -> Iterator[tuple[int,
         first += count
 
 
-def _scores(host: NDArray[np.float64], first: int, count: int, chunk: Chunk | None) -> Scores | None:
+def _scores(
+    host: NDArray[np.float64], first: int, count: int, chunk: Chunk | None
+) -> Scores | None:
     tokens, confidence, finite, entropy = host[:, first : first + count]
     if not finite.all():
         return None
     if chunk is None:
         return Scores(tokens.astype(np.int64), confidence, lambda chosen: entropy[chosen])
     return Scores(
-        tokens.astype(np.int64), confidence, lambda chosen: chunk.entropy((first + chosen).tolist()).numpy()
+        tokens.astype(np.int64),
+        confidence,
+        lambda chosen: chunk.entropy((first + chosen).tolist()).numpy(),
     )

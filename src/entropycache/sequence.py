@@ -10,7 +10,8 @@ from entropycache.plan import Commit, Positions
 class Sequence:
     """Token ids ``canvas`` ``(length,)`` of which those equal to ``mask_id`` are to be filled.
 
-    ``start`` is where the generated region begins. Only ``apply`` changes a canvas, and it writes masked positions only.
+    ``start`` is where the generated region begins. Only ``apply`` changes a canvas, and it writes
+    masked positions only.
     """
 
     def __init__(self, canvas: Positions, mask_id: int, start: int) -> None:
@@ -35,7 +36,9 @@ class Sequence:
         return found if self._masked[found] else len(self)
 
     def recent(self, k: int) -> Positions:
-        """The ``k`` most recently committed positions, newest first; those of one step by position."""
+        """The ``k`` most recently committed positions, newest first; those of one step by
+        position.
+        """
         found: list[Positions] = []
         for commit in reversed(self._commits):
             if k <= 0:

@@ -6,6 +6,7 @@ It knows a tokenizer and a canvas, nothing of networks, policies or strategies.
 from __future__ import annotations
 
 import logging
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,14 +25,17 @@ Chat = Sequence[Mapping[str, str]]
 
 
 def load_tokenizer(folder: Path, family: Family) -> PreTrainedTokenizerBase | None:
-    """The folder's tokenizer, without running code from it; ``None`` where it has no tokenizer files."""
+    """The folder's tokenizer, without running code from it; ``None`` where it has no tokenizer
+    files.
+    """
     if (folder / "tokenizer.json").exists():
         kind = transformers.PreTrainedTokenizerFast
     elif (folder / "vocab.json").exists():
         kind = getattr(transformers, family.tokenizer_class)
     else:
         return None
-    # Published configs name tokenizer classes of their own remote code; what is read here does not need them.
+    # Published configs name tokenizer classes of their own remote code; what is read here does not
+    # need them.
     log = logging.getLogger("transformers.tokenization_utils_base")
     level, log.level = log.level, logging.ERROR
     try:
@@ -45,7 +49,11 @@ class Text:
     """A tokenizer (or none), and the ids that mean masked and end."""
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase | None, mask_id: int, end_ids: frozenset[int], vocab_size: int
+        self,
+        tokenizer: PreTrainedTokenizerBase | None,
+        mask_id: int,
+        end_ids: frozenset[int],
+        vocab_size: int,
     ) -> None:
         self.tokenizer = tokenizer
         self.mask_id = mask_id
@@ -56,17 +64,29 @@ class Text:
     def encode(self, prompt: str | Chat | Sequence[int]) -> Positions:
         """Token ids of a prompt: text as it is, a chat through its template, ids checked.
 
-        A prompt that holds the mask token, in any form, raises ``PromptError``: it would be filled in. The empty text
-        is allowed; the canvas is then masks alone (after what the tokenizer itself puts in front).
+        A prompt that holds the mask token, in any form, raises ``PromptError``: it would be filled
+        in. The empty text is allowed; the canvas is then masks alone (after what the tokenizer
+        itself puts in front).
         """
-        ids = np.array(self._ids(prompt), dtype=np.int64)
-        outside = ids[(ids < 0) | (ids >= self.vocab_size)]
-        if len(outside):
-            raise PromptError(f"token id {outside[0]} is outside the vocabulary 0 … {self.vocab_size - 1}")
+        ids = self.encode_canvas(self._ids(prompt))
         if (ids == self.mask_id).any():
             name = f"the mask token {self.mask_text or '(id)'}, id {self.mask_id}"
-            raise PromptError(f"the prompt contains {name}; only the part to generate may be masked")
+            raise PromptError(
+                f"the prompt contains {name}; only the part to generate may be masked"
+            )
         return ids
+
+    def encode_canvas(self, ids: Sequence[int]) -> Positions:
+        """Token ids as an array, masks allowed; an id outside the vocabulary raises
+        ``PromptError``.
+        """
+        found = np.array(ids, dtype=np.int64)
+        outside = found[(found < 0) | (found >= self.vocab_size)]
+        if len(outside):
+            raise PromptError(
+                f"token id {outside[0]} is outside the vocabulary 0 … {self.vocab_size - 1}"
+            )
+        return found
 
     def decode(self, ids: Positions) -> str:
         """Text of ``ids`` without special tokens; empty where there is no tokenizer."""
@@ -82,22 +102,32 @@ class Text:
 
     def _ids(self, prompt: str | Chat | Sequence[int]) -> Sequence[int]:
         if isinstance(prompt, str):
-            return self._tokenizer().encode(prompt)
+            return list(self._tokenizer().encode(prompt))
         items = list(prompt)
-        if all(isinstance(item, (int, np.integer)) and not isinstance(item, bool) for item in items):
-            return [int(item) for item in items]  # type: ignore[arg-type]
+        if all(
+            isinstance(item, (int, np.integer)) and not isinstance(item, bool) for item in items
+        ):
+            return [int(typing.cast(int, item)) for item in items]
         if all(isinstance(item, Mapping) for item in items):
             return self._chat(items)
-        raise PromptError("a prompt is text, a list of token ids, or a list of messages with role and content")
+        raise PromptError(
+            "a prompt is text, a list of token ids, or a list of messages with role and content"
+        )
 
     def _chat(self, messages: Sequence[Any]) -> Sequence[int]:
         for message in messages:
             if not all(isinstance(message.get(key), str) for key in ("role", "content")):
-                raise PromptError(f"a chat message needs role and content, both text, not {dict(message)!r}")
+                raise PromptError(
+                    f"a chat message needs role and content, both text, not {dict(message)!r}"
+                )
         tokenizer = self._tokenizer()
         if not tokenizer.chat_template:
-            raise PromptError("this tokenizer has no chat template; give the prompt as text or token ids")
-        text = tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=False)
+            raise PromptError(
+                "this tokenizer has no chat template; give the prompt as text or token ids"
+            )
+        text = tokenizer.apply_chat_template(
+            list(messages), add_generation_prompt=True, tokenize=False
+        )
         ids: Sequence[int] = tokenizer.encode(text, add_special_tokens=False)
         return ids
 
@@ -111,8 +141,9 @@ class Text:
 class Ending:
     """When an answer is complete, and what its text is.
 
-    An answer ends at the first end token, at the first stop string, or after ``limit`` tokens, whichever comes first
-    once everything before it is committed. The text is the same whether decoding stopped there or went on.
+    An answer ends at the first end token, at the first stop string, or after ``limit`` tokens,
+    whichever comes first once everything before it is committed. The text is the same whether
+    decoding stopped there or went on.
     """
 
     text: Text
@@ -136,15 +167,19 @@ class Ending:
     def answer(self, canvas: Canvas) -> Positions:
         """Ids of the answer: the committed prefix up to its first end token or the limit."""
         prefix = canvas.canvas[canvas.start : canvas.first_masked()][: self.limit]
-        ends = np.flatnonzero(np.isin(prefix, list(self.text.end_ids)))
-        return prefix[: ends[0]] if len(ends) else prefix
+        return prefix[: self.first_end(prefix)]
 
     def finish(self, canvas: Canvas) -> tuple[str, str]:
         """The answer's text and why it ended: ``stop`` (end token or stop string) or ``length``."""
-        answer = self.answer(canvas)
-        text, cut = self._cut(self.text.decode(answer))
-        ended = len(answer) < canvas.first_masked() - canvas.start and len(answer) != self.limit
-        return text, "stop" if cut or ended else "length"
+        prefix = canvas.canvas[canvas.start : canvas.first_masked()][: self.limit]
+        first = self.first_end(prefix)
+        text, cut = self._cut(self.text.decode(prefix[:first]))
+        return text, "stop" if cut or first < len(prefix) else "length"
+
+    def first_end(self, ids: Positions) -> int:
+        """Where the first end token stands; the length where there is none."""
+        ends = np.flatnonzero(np.isin(ids, list(self.text.end_ids)))
+        return int(ends[0]) if len(ends) else len(ids)
 
     def _cut(self, text: str) -> tuple[str, bool]:
         """Text before the first stop string, and whether there was one."""

@@ -1,6 +1,7 @@
 """Dream (7B Base, Instruct, Dream-Coder, DiffuCoder): row i - 1 predicts position i.
 
-Follows the published ``modeling_dream.py`` (arXiv 2508.15487), a Qwen2.5 network without its causal mask.
+Follows the published ``modeling_dream.py`` (arXiv 2508.15487), a Qwen2.5 network without its causal
+mask.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ def shape(config: Mapping[str, Any]) -> Shape:
     activation = config.get("hidden_act", "silu")
     if scaling or sliding or activation != "silu":
         raise CheckpointError(
-            f"this Dream config has rope_scaling={scaling!r}, use_sliding_window={sliding!r}, hidden_act={activation!r}; "
-            "only no scaling, no sliding window and silu are supported"
+            f"this Dream config has rope_scaling={scaling!r}, use_sliding_window={sliding!r}, "
+            f"hidden_act={activation!r}; only no scaling, no sliding window and silu are supported"
         )
     width, heads = config["hidden_size"], config["num_attention_heads"]
     rope = config.get("rope_parameters") or {}
@@ -46,7 +47,9 @@ def shape(config: Mapping[str, Any]) -> Shape:
 
 
 def sources(positions: Positions) -> Positions:
-    """The row before; position 0 has none and is predicted from its own, as the published shift duplicates row 0."""
+    """The row before; position 0 has none and is predicted from its own, as the published shift
+    duplicates row 0.
+    """
     return np.maximum(positions - 1, 0)
 
 

@@ -1,4 +1,6 @@
-"""What tells one model family from another: config keys, weight names, and the row a position is predicted from."""
+"""What tells one model family from another: config keys, weight names, and the row a position is
+predicted from.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class WeightNames:
-    """Checkpoint names; ``{}`` stands for the layer. ``qkv`` and ``gate_up`` list the parts of a fused matrix in order."""
+    """Checkpoint names; ``{}`` stands for the layer. ``qkv`` and ``gate_up`` list the parts of a
+    fused matrix in order.
+    """
 
     embedding: str
     attn_norm: str
@@ -34,10 +38,11 @@ class WeightNames:
 class Family:
     """A model family.
 
-    ``shape`` reads a checkpoint's config and raises ``CheckpointError`` for a variant that is not supported.
-    ``sources`` maps positions to the rows whose logits predict them. ``mask_token`` names the mask for
-    checkpoints whose config does not give its id, ``end_tokens`` every token that ends an answer. ``tokenizer_class``
-    reads a folder that has ``vocab.json`` and ``merges.txt`` in place of ``tokenizer.json``.
+    ``shape`` reads a checkpoint's config and raises ``CheckpointError`` for a variant that is not
+    supported. ``sources`` maps positions to the rows whose logits predict them. ``mask_token``
+    names the mask for checkpoints whose config does not give its id, ``end_tokens`` every token
+    that ends an answer. ``tokenizer_class`` reads a folder that has ``vocab.json`` and
+    ``merges.txt`` in place of ``tokenizer.json``.
     """
 
     model_type: str

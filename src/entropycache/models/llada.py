@@ -14,7 +14,8 @@ from entropycache.models.transformer import Shape
 
 _BLOCK = "model.transformer.blocks.{}."
 _FIXED: Mapping[str, Any] = {
-    # What the published checkpoints have; the config class inherits other values from OLMo that they never use.
+    # What the published checkpoints have; the config class inherits other values from OLMo that
+    # they never use.
     "activation_type": ("silu", "swiglu"),
     "block_type": ("llama",),
     "layer_norm_type": ("rms",),
@@ -34,7 +35,8 @@ def shape(config: Mapping[str, Any]) -> Shape:
     for key, accepted in _FIXED.items():
         if config.get(key, accepted[0]) not in accepted:
             raise CheckpointError(
-                f"this LLaDA config has {key}={config[key]!r}; only {' or '.join(map(repr, accepted))} is supported"
+                f"this LLaDA config has {key}={config[key]!r}; "
+                f"supported: {' or '.join(map(repr, accepted))}"
             )
     width, heads = config["d_model"], config["n_heads"]
     mlp = config.get("mlp_hidden_size")

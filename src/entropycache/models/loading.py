@@ -1,7 +1,7 @@
 """Checkpoints to networks and back: local folders, hub ids, loaded Hugging Face models.
 
-A published checkpoint loads by renaming weights; no code from the checkpoint is run. This module knows files and
-names, not how a network decodes.
+A published checkpoint loads by renaming weights; no code from the checkpoint is run. This module
+knows files and names, not how a network decodes.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ class Checkpoint:
 
 
 def locate(model: str) -> Path:
-    """The folder of ``model``: ``tiny`` is the embedded model; then a local folder; then a hub id, downloaded.
+    """The folder of ``model``: ``tiny`` is the embedded model; then a local folder; then a hub id,
+    downloaded.
 
-    Hub ids go through ``huggingface_hub.snapshot_download`` (its cache, its ``HF_HUB_OFFLINE``, its token), weights as
-    safetensors only.
+    Hub ids go through ``huggingface_hub.snapshot_download`` (its cache, its ``HF_HUB_OFFLINE``, its
+    token), weights as safetensors only.
     """
     if model == EMBEDDED:
         return Path(str(files("entropycache") / "assets" / EMBEDDED))
@@ -51,15 +52,23 @@ def locate(model: str) -> Path:
     if folder.is_dir():
         return folder
     if model.count("/") != 1 or model.startswith((".", "/", "~")):
-        raise CheckpointError(f"{model}: no such folder; give {EMBEDDED!r}, a local folder or a hub id such as org/name")
+        raise CheckpointError(
+            f"{model}: no such folder; give {EMBEDDED!r}, a local folder or a hub id as in org/name"
+        )
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(model, allow_patterns=["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]))
+        return Path(
+            snapshot_download(
+                model, allow_patterns=["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+            )
+        )
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
         reason = str(error).strip().split("\n")[0]
-        raise CheckpointError(f"{model}: no such folder, and the hub did not give it: {reason}") from error
+        raise CheckpointError(
+            f"{model}: no such folder, and the hub did not give it: {reason}"
+        ) from error
 
 
 def read_config(folder: Path) -> Checkpoint:
@@ -68,7 +77,9 @@ def read_config(folder: Path) -> Checkpoint:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise CheckpointError(f"{folder}: no config.json; a model folder holds config.json and *.safetensors") from error
+        raise CheckpointError(
+            f"{folder}: no config.json; a model folder holds config.json and *.safetensors"
+        ) from error
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: not readable as JSON: {error}") from error
     return Checkpoint(folder, config, family_of(config, str(path)))
@@ -78,7 +89,9 @@ def family_of(config: Mapping[str, Any], where: str) -> Family:
     """The family that a config's ``model_type`` names."""
     kind = config.get("model_type") if isinstance(config, Mapping) else None
     if kind not in FAMILIES:
-        raise CheckpointError(f"{where}: unknown architecture {kind!r}; known model types: {', '.join(FAMILIES)}")
+        raise CheckpointError(
+            f"{where}: unknown architecture {kind!r}; known model types: {', '.join(FAMILIES)}"
+        )
     return FAMILIES[kind]
 
 
@@ -87,12 +100,18 @@ def read_shape(checkpoint: Checkpoint) -> Shape:
     try:
         return checkpoint.family.shape(checkpoint.config)
     except KeyError as error:
-        raise CheckpointError(f"{checkpoint.folder / 'config.json'}: {error.args[0]!r} is missing") from error
+        raise CheckpointError(
+            f"{checkpoint.folder / 'config.json'}: {error.args[0]!r} is missing"
+        ) from error
 
 
 def pick_dtype(name: str, config: Mapping[str, Any]) -> torch.dtype:
-    """A dtype by name; ``auto`` is the one the checkpoint was saved in, where that can be computed in."""
-    stored = str(config.get("torch_dtype") or config.get("dtype") or "bfloat16").removeprefix("torch.")
+    """A dtype by name; ``auto`` is the one the checkpoint was saved in, where that can be computed
+    in.
+    """
+    stored = str(config.get("torch_dtype") or config.get("dtype") or "bfloat16").removeprefix(
+        "torch."
+    )
     wanted = (stored if stored in DTYPES else "bfloat16") if name == "auto" else name
     if wanted not in DTYPES:
         raise CheckpointError(f"unknown dtype {name!r}; known: auto, {', '.join(DTYPES)}")
@@ -106,8 +125,11 @@ def load_network(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.devic
         tensors = _open_weights(checkpoint.folder, stack)
 
         def fused(names: Iterator[str] | list[str], *sizes: tuple[int, ...]) -> Tensor:
-            whole = torch.empty((sum(s[0] for s in sizes), *sizes[0][1:]), dtype=dtype, device=device)
-            for part, name, size in zip(whole.split([s[0] for s in sizes]), names, sizes, strict=True):
+            whole = torch.empty(
+                (sum(s[0] for s in sizes), *sizes[0][1:]), dtype=dtype, device=device
+            )
+            parts = torch.split(whole, [s[0] for s in sizes])
+            for part, name, size in zip(parts, names, sizes, strict=True):
                 part.copy_(tensors(name, size))
             return whole
 
@@ -118,7 +140,9 @@ def load_network(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.devic
 
 
 def adopt_network(family: Family, shape: Shape, tensors: Mapping[str, Tensor]) -> Transformer:
-    """A network over tensors that are already loaded; they are shared, not copied, and stay unfused."""
+    """A network over tensors that are already loaded; they are shared, not copied, and stay
+    unfused.
+    """
 
     def one(name: str, size: tuple[int, ...]) -> Tensor:
         if name not in tensors:
@@ -137,7 +161,9 @@ def _assemble(
     one: Callable[[str, tuple[int, ...]], Tensor],
     group: Callable[[list[str], list[tuple[int, ...]]], list[Tensor]],
 ) -> Transformer:
-    """A network whose tensors come from ``one`` (by name and size) and, where they may be fused, from ``group``."""
+    """A network whose tensors come from ``one`` (by name and size) and, where they may be fused,
+    from ``group``.
+    """
     names, q, kv = family.names, s.heads * s.head_dim, s.kv_heads * s.head_dim
     layers = []
     for i in range(s.layers):
@@ -145,7 +171,9 @@ def _assemble(
         layers.append(
             LayerWeights(
                 attn_norm=one(names.attn_norm.format(i), (s.width,)),
-                qkv=group([n.format(i) for n in names.qkv], [(q, s.width), (kv, s.width), (kv, s.width)]),
+                qkv=group(
+                    [n.format(i) for n in names.qkv], [(q, s.width), (kv, s.width), (kv, s.width)]
+                ),
                 qkv_bias=group(biases, [(q,), (kv,), (kv,)]) if biases else [],
                 out=one(names.out.format(i), (s.width, q)),
                 mlp_norm=one(names.mlp_norm.format(i), (s.width,)),
@@ -155,32 +183,51 @@ def _assemble(
         )
     embedding = one(names.embedding, (s.vocab_size, s.width))
     head = embedding if s.tied_head else one(names.head, (s.vocab_size, s.width))
-    return Transformer(s, embedding, layers, one(names.norm, (s.width,)), head).requires_grad_(False)
+    return Transformer(s, embedding, layers, one(names.norm, (s.width,)), head).requires_grad_(
+        False
+    )
 
 
-def save_network(network: Transformer, family: Family, config: Mapping[str, Any], folder: Path) -> None:
-    """Write ``config.json`` and ``model.safetensors`` in bfloat16 under the family's published names."""
+def save_network(
+    network: Transformer, family: Family, config: Mapping[str, Any], folder: Path
+) -> None:
+    """Write ``config.json`` and ``model.safetensors`` in bfloat16 under the family's published
+    names.
+    """
     s, names = network.shape, family.names
     sizes = [s.heads * s.head_dim, s.kv_heads * s.head_dim, s.kv_heads * s.head_dim]
-    tensors = {names.embedding: network.embedding, names.norm: network.norm}
+    tensors: dict[str, Tensor] = {names.embedding: network.embedding, names.norm: network.norm}
     if not s.tied_head:
         tensors[names.head] = network.head
-    for i, layer in enumerate(network.layers):
-        named = {names.attn_norm: layer.attn_norm, names.out: layer.out, names.mlp_norm: layer.mlp_norm}
+    for i, layer in enumerate(network.typed_layers()):
+        named: dict[str, Tensor] = {
+            names.attn_norm: layer.attn_norm,
+            names.out: layer.out,
+            names.mlp_norm: layer.mlp_norm,
+        }
         named |= {names.down: layer.down}
-        named |= dict(zip(names.qkv, torch.cat([*layer.qkv.weights]).split(sizes), strict=True))
+        named |= dict(
+            zip(names.qkv, torch.split(torch.cat([*layer.qkv.weights]), sizes), strict=True)
+        )
         if s.qkv_bias:
-            named |= dict(zip(names.qkv_bias, torch.cat([*layer.qkv.biases]).split(sizes), strict=True))
+            named |= dict(
+                zip(names.qkv_bias, torch.split(torch.cat([*layer.qkv.biases]), sizes), strict=True)
+            )
         named |= dict(zip(names.gate_up, torch.cat([*layer.gate_up.weights]).chunk(2), strict=True))
         tensors |= {name.format(i): tensor for name, tensor in named.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    plain = {name: t.detach().to(torch.bfloat16).contiguous().clone() for name, t in tensors.items()}
+    plain = {
+        name: t.detach().to(torch.bfloat16).contiguous().clone() for name, t in tensors.items()
+    }
     save_file(plain, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)
     (folder / "config.json").write_text(json.dumps(dict(config), indent=1) + "\n", encoding="utf-8")
 
 
 def _open_weights(folder: Path, stack: ExitStack) -> Callable[[str, tuple[int, ...]], Tensor]:
-    """A reader of tensors by name and expected size over all shards of a folder, each mapped into memory."""
+    """A reader of tensors by name and expected size over all shards of a folder, each mapped into
+    memory.
+    """
     where = _weight_map(folder)
     opened: dict[str, Any] = {}
 
@@ -192,22 +239,29 @@ def _open_weights(folder: Path, stack: ExitStack) -> Callable[[str, tuple[int, .
             try:
                 opened[name] = stack.enter_context(safe_open(path, framework="pt"))
             except (SafetensorError, OSError) as error:
-                raise CheckpointError(f"{path}: damaged or truncated weight file: {error}") from error
+                raise CheckpointError(
+                    f"{path}: damaged or truncated weight file: {error}"
+                ) from error
         return opened[name]
 
     if not where:
-        for path in sorted(folder.glob("*.safetensors")):
+        single = folder / "model.safetensors"
+        for path in [single] if single.exists() else sorted(folder.glob("*.safetensors")):
             where |= dict.fromkeys(shard(path.name).keys(), path.name)
     if not where:
         raise CheckpointError(f"{folder}: no *.safetensors weight file")
 
     def read(name: str, size: tuple[int, ...]) -> Tensor:
         if name not in where:
-            raise CheckpointError(f"{folder}: no weight {name!r} in its {len(set(where.values()))} weight file(s)")
+            raise CheckpointError(
+                f"{folder}: no weight {name!r} in its {len(set(where.values()))} weight file(s)"
+            )
         try:
             tensor = shard(where[name]).get_tensor(name)
         except SafetensorError as error:
-            raise CheckpointError(f"{folder / where[name]}: cannot read {name!r}: {error}") from error
+            raise CheckpointError(
+                f"{folder / where[name]}: cannot read {name!r}: {error}"
+            ) from error
         return _checked(tensor, name, size, str(folder / where[name]))
 
     return read
@@ -226,5 +280,7 @@ def _weight_map(folder: Path) -> dict[str, str]:
 
 def _checked(tensor: Tensor, name: str, size: tuple[int, ...], where: str) -> Tensor:
     if tuple(tensor.shape) != size:
-        raise CheckpointError(f"{where}: {name} has shape {tuple(tensor.shape)}; the config asks for {size}")
+        raise CheckpointError(
+            f"{where}: {name} has shape {tuple(tensor.shape)}; the config asks for {size}"
+        )
     return tensor

@@ -1,12 +1,13 @@
 """The bidirectional transformer that every supported family shares, over a flat list of rows.
 
-A row is one position of one sequence. The linear layers see all rows at once; attention is a function given from
-outside, so the network knows neither sequences, nor the K/V store, nor which rows of a canvas it is computing.
+A row is one position of one sequence. The linear layers see all rows at once; attention is a
+function given from outside, so the network knows neither sequences, nor the K/V store, nor which
+rows of a canvas it is computing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,13 +15,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""``attend(layer, q, k, v)``: q ``(rows, heads, head_dim)``, k and v ``(rows, kv_heads, head_dim)``, both with the
-rotary embedding applied; returns what each row attended to, ``(rows, heads, head_dim)``."""
+"""``attend(layer, q, k, v)``: q ``(rows, heads, head_dim)``, k and v ``(rows, kv_heads,
+head_dim)``, both with the rotary embedding applied; returns what each row attended to, ``(rows,
+heads, head_dim)``.
+"""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The numbers that define a network. ``rotate_in_float32`` is LLaDA's ``rope_full_precision``."""
+    """The numbers that define a network. ``rotate_in_float32`` is LLaDA's
+    ``rope_full_precision``.
+    """
 
     width: int
     layers: int
@@ -38,10 +43,11 @@ class Shape:
 
 
 class Fused(nn.Module):
-    """Linear maps of one input, side by side: one matmul where the weights are stored as one matrix.
+    """Linear maps of one input, side by side: one matmul where the weights are stored as one
+    matrix.
 
-    A checkpoint read from disk is stored fused; a network adopted from a loaded model keeps its separate matrices,
-    so that nothing is copied. ``(rows, in) -> (rows, sum of out)``.
+    A checkpoint read from disk is stored fused; a network adopted from a loaded model keeps its
+    separate matrices, so that nothing is copied. ``(rows, in) -> (rows, sum of out)``.
     """
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> None:
@@ -56,7 +62,9 @@ class Fused(nn.Module):
 
 
 class RotaryTable(nn.Module):
-    """Cosines and sines of every position, built once. Halves are rotated, as in both published families."""
+    """Cosines and sines of every position, built once. Halves are rotated, as in both published
+    families.
+    """
 
     cos: Tensor
     sin: Tensor
@@ -84,14 +92,18 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """RMSNorm computed in at least float32, cast back, then scaled (both families' order of operations)."""
+    """RMSNorm computed in at least float32, cast back, then scaled (both families' order of
+    operations).
+    """
     precise = x if x.dtype == torch.float64 else x.float()
     return weight * F.rms_norm(precise, (x.shape[-1],), eps=eps).to(x.dtype)
 
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """One layer's tensors: ``qkv`` and ``gate_up`` as one fused matrix or as their parts, in that order."""
+    """One layer's tensors: ``qkv`` and ``gate_up`` as one fused matrix or as their parts, in that
+    order.
+    """
 
     attn_norm: Tensor
     qkv: Sequence[Tensor]
@@ -115,11 +127,15 @@ class Layer(nn.Module):
         self.gate_up = Fused(weights.gate_up)
         self.down = nn.Parameter(weights.down)
 
-    def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor], attend: Attend, index: int) -> Tensor:
+    def forward(
+        self, x: Tensor, rotary: tuple[Tensor, Tensor], attend: Attend, index: int
+    ) -> Tensor:
         s = self.shape
         qkv = self.qkv(rms_norm(x, self.attn_norm, s.norm_eps)).view(x.shape[0], -1, s.head_dim)
         turned = rotate(qkv[:, : s.heads + s.kv_heads], *rotary)
-        mixed = attend(index, turned[:, : s.heads], turned[:, s.heads :], qkv[:, s.heads + s.kv_heads :])
+        mixed = attend(
+            index, turned[:, : s.heads], turned[:, s.heads :], qkv[:, s.heads + s.kv_heads :]
+        )
         x = x + F.linear(mixed.reshape(x.shape[0], -1), self.out)
         gate, up = self.gate_up(rms_norm(x, self.mlp_norm, s.norm_eps)).chunk(2, dim=-1)
         return x + F.linear(F.silu(gate) * up, self.down)
@@ -129,7 +145,12 @@ class Transformer(nn.Module):
     """Embedding, layers, final norm and output head."""
 
     def __init__(
-        self, shape: Shape, embedding: Tensor, layers: Sequence[LayerWeights], norm: Tensor, head: Tensor
+        self,
+        shape: Shape,
+        embedding: Tensor,
+        layers: Sequence[LayerWeights],
+        norm: Tensor,
+        head: Tensor,
     ) -> None:
         super().__init__()
         self.shape = shape
@@ -140,12 +161,20 @@ class Transformer(nn.Module):
         self.rotary = RotaryTable(shape, embedding.dtype, embedding.device)
 
     def forward(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Hidden states ``(rows, width)`` of ``ids`` ``(rows,)`` at ``positions`` ``(rows,)``, after the last norm."""
+        """Hidden states ``(rows, width)`` of ``ids`` ``(rows,)`` at ``positions`` ``(rows,)``,
+        after the last norm.
+        """
         x = F.embedding(ids, self.embedding)
         rotary = self.rotary.at(positions)
         for index, layer in enumerate(self.layers):
             x = layer(x, rotary, attend, index)
         return rms_norm(x, self.norm, self.shape.norm_eps)
+
+    def typed_layers(self) -> Iterator[Layer]:
+        """The layers, as what they are."""
+        for layer in self.layers:
+            assert isinstance(layer, Layer)
+            yield layer
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The output head: ``(rows, width) -> (rows, vocab_size)``."""

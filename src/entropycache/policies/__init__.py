@@ -12,10 +12,14 @@ POLICIES: dict[str, type[Policy]] = {"none": NoCache, "entropy": EntropyCache}
 
 
 def make_policy(spec: str) -> Policy:
-    """A fresh policy from a spec such as ``entropy:tau=1.0,k=64``; unknown names and options are errors."""
+    """A fresh policy from a spec such as ``entropy:tau=1.0,k=64``; unknown names and options are
+    errors.
+    """
     parsed = Spec.parse(spec)
     if parsed.name not in POLICIES:
-        raise OptionError(f"unknown policy {parsed.name!r}; known are {', '.join(sorted(POLICIES))}")
+        raise OptionError(
+            f"unknown policy {parsed.name!r}; known are {', '.join(sorted(POLICIES))}"
+        )
     return build(POLICIES[parsed.name], parsed)
 
 

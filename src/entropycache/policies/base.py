@@ -1,4 +1,6 @@
-"""What a cache policy is. It knows canvases and steps; it holds its own numbers and never tensors of the store."""
+"""What a cache policy is. It knows canvases and steps; it holds its own numbers and never tensors
+of the store.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ Sources = Callable[[Positions], Positions]
 class Policy(Protocol):
     """Decides what each pass of one request recomputes.
 
-    Call order: ``plan`` before every pass, ``observe`` after the commit was applied. Neither changes the sequence.
-    The first plan must refresh every position: the store holds nothing yet.
+    Call order: ``plan`` before every pass, ``observe`` after the commit was applied. Neither
+    changes the sequence. The first plan must refresh every position: the store holds nothing yet.
     """
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:

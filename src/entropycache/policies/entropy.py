@@ -1,4 +1,6 @@
-"""EntropyCache (arXiv 2603.18489): the entropy of the tokens just committed says how stale the cache is."""
+"""EntropyCache (arXiv 2603.18489): the entropy of the tokens just committed says how stale the
+cache is.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ from entropycache.sequence import Sequence
 
 @dataclass
 class EntropyCache:
-    """Recompute everything when E > ``tau`` (nats), E being the largest entropy among the tokens just committed;
-    otherwise only the window's masks and the ``k`` most recently committed positions.
+    """Recompute everything when E > ``tau`` (nats), E being the largest entropy among the tokens
+    just committed; otherwise only the window's masks and the ``k`` most recently committed
+    positions.
 
     A step that commits nothing leaves E at minus infinity and asks for a partial pass.
     """

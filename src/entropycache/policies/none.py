@@ -1,4 +1,6 @@
-"""No cache: every pass recomputes the whole canvas. The oracle that every other policy is tested against."""
+"""No cache: every pass recomputes the whole canvas. The oracle that every other policy is tested
+against.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a decoding strategy is: a window rule and a commit rule. It knows neither the network nor any cache policy."""
+"""What a decoding strategy is: a window rule and a commit rule. It knows neither the network nor
+any cache policy.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from entropycache.sequence import Sequence
 
 
 class WindowRule(Protocol):
-    """Says which masked positions may be committed now. Called once a step, before the policy plans."""
+    """Says which masked positions may be committed now. Called once a step, before the policy
+    plans.
+    """
 
     def window(self, sequence: Sequence) -> Window:
         """At least one position while the sequence has masks; the sequence is not changed."""
@@ -21,10 +25,14 @@ class WindowRule(Protocol):
 
 
 class CommitRule(Protocol):
-    """Says how many of the ranked candidates are committed. May keep its own count for one request."""
+    """Says how many of the ranked candidates are committed. May keep its own count for one
+    request.
+    """
 
     def count(self, confidence: NDArray[np.float64], sequence: Sequence, window: Window) -> int:
-        """How many candidates to take from the front of ``confidence`` ``(n,)``, sorted surest first; 0 … n."""
+        """How many candidates to take from the front of ``confidence`` ``(n,)``, sorted surest
+        first; 0 … n.
+        """
         ...
 
 
@@ -39,8 +47,12 @@ class Strategy:
         """The window of this step."""
         return self.windows.window(sequence)
 
-    def choose(self, sequence: Sequence, window: Window, predict: Positions, scores: Scores) -> Commit:
-        """The commit of this step: the surest candidates among predicted window positions, ties by position."""
+    def choose(
+        self, sequence: Sequence, window: Window, predict: Positions, scores: Scores
+    ) -> Commit:
+        """The commit of this step: the surest candidates among predicted window positions, ties by
+        position.
+        """
         inside = np.flatnonzero(np.isin(predict, window.positions, assume_unique=True))
         confidence = scores.confidence[inside]
         ranked = np.argsort(-confidence, kind="stable")

@@ -23,11 +23,12 @@ class PerStep:
 
 
 class Schedule:
-    """LLaDA's schedule: a block's masks spread over ``steps_per_block`` steps, the first ones taking one more where
-    the division leaves a rest (``get_num_transfer_tokens`` of the published sampler).
+    """LLaDA's schedule: a block's masks spread over ``steps_per_block`` steps, the first ones
+    taking one more where the division leaves a rest (``get_num_transfer_tokens`` of the published
+    sampler).
 
-    A step may commit nothing where a block has fewer masks than steps. What a window narrower than the block holds
-    back is made up for in the following steps.
+    A step may commit nothing where a block has fewer masks than steps. What a window narrower than
+    the block holds back is made up for in the following steps.
     """
 
     def __init__(self, steps_per_block: int) -> None:
@@ -49,7 +50,9 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Every candidate at least ``probability`` sure, and the surest one in any case (Fast-dLLM, arXiv 2505.22618)."""
+    """Every candidate at least ``probability`` sure, and the surest one in any case (Fast-dLLM,
+    arXiv 2505.22618).
+    """
 
     probability: float
 
@@ -60,10 +63,11 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Factor:
-    """Rank n is accepted while its confidence is at least 1 - factor / (n + 1), the first always (Fast-dLLM).
+    """Rank n is accepted while its confidence is at least 1 - factor / (n + 1), the first always
+    (Fast-dLLM).
 
-    As the paper has it: the first failure ends the prefix. The released code also takes a failing last candidate,
-    d2Cache drops the last good one.
+    As the paper has it: the first failure ends the prefix. The released code also takes a failing
+    last candidate, d2Cache drops the last good one.
     """
 
     factor: float

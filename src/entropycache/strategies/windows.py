@@ -1,4 +1,6 @@
-"""Window rules: LLaDA's semi-autoregressive blocks, and a sliding window over the leftmost masks."""
+"""Window rules: LLaDA's semi-autoregressive blocks, and a sliding window over the leftmost
+masks.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from entropycache.sequence import Sequence
 
 @dataclass(frozen=True)
 class Block:
-    """The masks of the first unfinished block of ``length`` positions, counted from the generated region's begin
-    (arXiv 2502.09992, semi-autoregressive remasking)."""
+    """The masks of the first unfinished block of ``length`` positions, counted from the generated
+    region's begin (arXiv 2502.09992, semi-autoregressive remasking).
+    """
 
     length: int
 

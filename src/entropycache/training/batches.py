@@ -13,7 +13,9 @@ from entropycache.training.corpus import Example
 from entropycache.training.objective import Batch
 
 LENGTHS = (64, 96, 128, 192, 256, 320, 448, 640, 1024, 1536, 2048)
-"""Bucket lengths: the rest of a bucket is end tokens that belong to the answer, so no padding is ever masked out."""
+"""Bucket lengths: the rest of a bucket is end tokens that belong to the answer, so no padding is
+ever masked out.
+"""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,9 @@ class Encoded:
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, example: Example) -> Encoded | None:
-    """Tokens of one example, filled with end tokens to a bucket's length; ``None`` when it is longer than any bucket."""
+    """Tokens of one example, filled with end tokens to a bucket's length; ``None`` when it is
+    longer than any bucket.
+    """
     roles = ("user", "assistant")
     chat = [{"role": roles[i % 2], "content": text} for i, text in enumerate(example.turns[:-1])]
     text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
@@ -40,7 +44,8 @@ def encode(tokenizer: PreTrainedTokenizerBase, example: Example) -> Encoded | No
 
 
 def batches(examples: Iterable[Encoded], tokens: int, rng: random.Random) -> Iterator[Batch]:
-    """Batches of one length each, about ``tokens`` tokens once both complementary masks are counted, in random order.
+    """Batches of one length each, about ``tokens`` tokens once both complementary masks are
+    counted, in random order.
 
     What does not fill a batch is left out, so that every batch of a length has one shape.
     """
@@ -52,6 +57,6 @@ def batches(examples: Iterable[Encoded], tokens: int, rng: random.Random) -> Ite
         size = max(1, tokens // (2 * length))
         made += [members[i : i + size] for i in range(0, len(members) - size + 1, size)]
     rng.shuffle(made)
-    for members in made:
-        ids = torch.tensor([member.ids for member in members])
-        yield Batch(ids, torch.tensor([member.start for member in members]))
+    for batch in made:
+        ids = torch.tensor([member.ids for member in batch])
+        yield Batch(ids, torch.tensor([member.start for member in batch]))

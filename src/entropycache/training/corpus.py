@@ -1,7 +1,8 @@
 """Training examples and evaluation problems, drawn from reasoning-gym by seed.
 
-Everything is a function of a seed range: a chunk of the corpus can be made again at any time, so a resumed run reads
-exactly what an uninterrupted one would. Training, validation and evaluation seeds lie in ranges that cannot meet.
+Everything is a function of a seed range: a chunk of the corpus can be made again at any time, so a
+resumed run reads exactly what an uninterrupted one would. Training, validation and evaluation seeds
+lie in ranges that cannot meet.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ EVALUATION_SIZES = {name: 500 if name == "gsm_symbolic" else 200 for name in TAS
 
 @dataclass(frozen=True)
 class Problem:
-    """A question as reasoning-gym words it, its answer, and the worked response a model is taught to write."""
+    """A question as reasoning-gym words it, its answer, and the worked response a model is taught
+    to write.
+    """
 
     task: str
     seed: int
@@ -37,7 +40,8 @@ class Problem:
 
 @cache
 def _generator(task: str, seeds: range) -> Any:
-    # reasoning-gym seeds item i of a data set with the data set's seed + i: one data set covers one range of seeds.
+    # reasoning-gym seeds item i of a data set with the data set's seed + i: one data set covers one
+    # range of seeds.
     return reasoning_gym.create_dataset(
         task, seed=seeds.start, size=len(seeds), **TASKS[task].settings
     )
@@ -63,7 +67,9 @@ def evaluation_set(task: str) -> list[Problem]:
 
 @cache
 def held_out_questions() -> frozenset[str]:
-    """Every evaluation question: small tasks repeat questions under other seeds, and these stay out of training."""
+    """Every evaluation question: small tasks repeat questions under other seeds, and these stay out
+    of training.
+    """
     return frozenset(item.question for task in TASKS for item in evaluation_set(task))
 
 
@@ -74,13 +80,19 @@ def write_evaluation_sets(folder: Path) -> None:
         with (folder / f"{task}.jsonl").open("w", encoding="utf-8") as file:
             for i, item in enumerate(evaluation_set(task)):
                 record = {"id": f"{task}-{i}", "task": task, "seed": item.seed}
-                record |= {"question": item.question, "answer": item.answer, "response": item.response}
+                record |= {
+                    "question": item.question,
+                    "answer": item.answer,
+                    "response": item.response,
+                }
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """How examples are drawn: a weight a task, the share with worked examples in front, the share with long tails."""
+    """How examples are drawn: a weight a task, the share with worked examples in front, the share
+    with long tails.
+    """
 
     weights: Mapping[str, float]
     few_shot: float = 0.02
@@ -91,7 +103,9 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Example:
-    """Turns of a chat (question, response, question, …) whose last response is to be learnt, and its tail of end tokens."""
+    """Turns of a chat (question, response, question, …) whose last response is to be learnt, and
+    its tail of end tokens.
+    """
 
     turns: tuple[str, ...]
     tail: int
@@ -99,7 +113,9 @@ class Example:
 
 
 def draw_chunk(mixture: Mixture, index: int, size: int, seeds: range) -> Iterator[Example]:
-    """Chunk ``index`` of the corpus: ``size`` examples that depend on the mixture and the index alone."""
+    """Chunk ``index`` of the corpus: ``size`` examples that depend on the mixture and the index
+    alone.
+    """
     rng = random.Random(f"{seeds.start}/{index}")
     held_out = held_out_questions()
     tasks, weights = list(mixture.weights), list(mixture.weights.values())

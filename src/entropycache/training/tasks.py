@@ -1,4 +1,5 @@
-"""The embedded model's tasks: reasoning-gym generators, each with a short function that writes the worked steps.
+"""The embedded model's tasks: reasoning-gym generators, each with a short function that writes the
+worked steps.
 
 Knows how a question is answered step by step, not how text becomes tokens or training batches.
 """
@@ -17,7 +18,9 @@ Item = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """A reasoning-gym generator, the settings it is used with, and the writer of its worked steps."""
+    """A reasoning-gym generator, the settings it is used with, and the writer of its worked
+    steps.
+    """
 
     name: str
     steps: Callable[[Item], list[str]]
@@ -26,12 +29,6 @@ class Task:
     def response(self, item: Item) -> str:
         """The whole worked answer: the steps, then ``#### answer``."""
         return "\n".join([*self.steps(item), f"#### {item['answer']}"])
-
-
-def final_answer(text: str) -> str:
-    """What stands behind the last ``####`` of a worked answer, or an empty string where there is none."""
-    _, mark, tail = text.rpartition("####")
-    return tail.strip() if mark else ""
 
 
 def _gsm_symbolic(item: Item) -> list[str]:

@@ -1,4 +1,5 @@
-"""The training loop: masked diffusion from scratch, resumable at any saved step, with the same result as without the stop.
+"""The training loop: masked diffusion from scratch, resumable at any saved step, with the same
+result as without the stop.
 
 Knows neither how text becomes batches nor how accuracy is decoded; both are given to it.
 """
@@ -22,15 +23,17 @@ from transformers import PreTrainedTokenizerBase
 from entropycache.models.transformer import LayerWeights, Shape, Transformer
 from entropycache.training.batches import batches, encode
 from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
-from entropycache.training.objective import Batch, Weighting, dense_attention, loss, mask
+from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A mixture, and the step from which it is used."""
+    """A mixture, an objective and a learning rate, and the step from which they are used."""
 
     from_step: int
     mixture: Mixture
+    objective: Objective = Objective.MASKED
+    rate: float = 2e-3
 
 
 @dataclass(frozen=True)
@@ -42,16 +45,16 @@ class TrainConfig:
     steps: int
     warmup: int = 100
     decay: int = 1000
-    peak_rate: float = 3e-3
     weight_decay: float = 0.02
     batch_tokens: int = 8192
     chunk_examples: int = 4096
-    weighting: Weighting = Weighting.MEAN
     seed: int = 0
 
 
 def random_network(shape: Shape, seed: int) -> Transformer:
-    """A freshly initialised float32 network: normal with deviation 0.02, output projections scaled down by depth."""
+    """A freshly initialised float32 network: normal with deviation 0.02, output projections scaled
+    down by depth.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*size: int, scale: float = 0.02) -> Tensor:
@@ -72,7 +75,9 @@ def random_network(shape: Shape, seed: int) -> Transformer:
         )
         for _ in range(shape.layers)
     ]
-    return Transformer(shape, normal(shape.vocab_size, w), layers, torch.ones(w), normal(shape.vocab_size, w))
+    return Transformer(
+        shape, normal(shape.vocab_size, w), layers, torch.ones(w), normal(shape.vocab_size, w)
+    )
 
 
 @dataclass
@@ -82,13 +87,23 @@ class Position:
     step: int = 0
     chunk: int = 0
     chunk_step: int = 0
-    """The step at which the chunk was begun: it decides the stage, and how many of its batches are used up."""
+    """The step at which the chunk was begun: it decides the stage, and how many of its batches are
+    used up.
+    """
 
 
 class Trainer:
-    """A run in a folder: ``state.pt`` to go on from, ``train.json`` with the settings, ``log.jsonl`` with what happened."""
+    """A run in a folder: ``state.pt`` to go on from, ``train.json`` with the settings,
+    ``log.jsonl`` with what happened.
+    """
 
-    def __init__(self, config: TrainConfig, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        tokenizer: PreTrainedTokenizerBase,
+        folder: Path,
+        compiled: bool = True,
+    ) -> None:
         self.config = config
         self.tokenizer = tokenizer
         self.folder = folder
@@ -100,25 +115,38 @@ class Trainer:
         if state.exists():
             self._restore(torch.load(state, weights_only=True))
         (folder / "train.json").write_text(json.dumps(asdict(config), indent=1))
-        torch._dynamo.config.recompile_limit = 64
-        self._forward = torch.compile(self.network, dynamic=False)
+        self._forward: Callable[..., Tensor] = hidden_states
+        if compiled:  # half as fast again, after a minute for each length of batch
+            torch._dynamo.config.recompile_limit = 64
+            self._forward = torch.compile(hidden_states, dynamic=False)
 
     def run(self, every: int, evaluate: Callable[[Transformer], dict[str, float]]) -> None:
-        """Train to the configured step; every ``every`` steps save, and log validation loss and ``evaluate``'s numbers."""
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        """Train to the configured step; every ``every`` steps save, and log validation loss and
+        ``evaluate``'s numbers.
+        """
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
         with Progress(*columns) as progress:
-            bar = progress.add_task("training", total=self.config.steps, completed=self.position.step)
+            bar = progress.add_task(
+                "training", total=self.config.steps, completed=self.position.step
+            )
             began, recent = time.monotonic(), []
             for batch in self._batches():
                 recent.append(self._step(batch))
-                progress.update(bar, completed=self.position.step, description=f"loss {recent[-1]:.3f}")
+                progress.update(
+                    bar, completed=self.position.step, description=f"loss {recent[-1]:.3f}"
+                )
                 if self.position.step % every == 0 or self.position.step == self.config.steps:
                     self.save()
                     self._log(
                         step=self.position.step,
                         loss=sum(recent) / len(recent),
                         seconds=time.monotonic() - began,
-                        rate=self._rate(),
+                        rate=self.rate(),
                         **self.validation_loss(),
                         **evaluate(self.network),
                     )
@@ -143,7 +171,7 @@ class Trainer:
             examples = draw_chunk(mixture, 0, per_task, VALIDATION_SEEDS)
             encoded = [e for e in (encode(self.tokenizer, x) for x in examples) if e is not None]
             total = [
-                self._loss(batch, torch.Generator().manual_seed(0), Weighting.MEAN, self.network).item()
+                self._loss(batch, Objective.MASKED, 0, hidden_states).item()
                 for batch in batches(encoded, 1, random.Random(0))
             ]
             losses[f"val/{task}"] = sum(total) / len(total)
@@ -159,7 +187,7 @@ class Trainer:
         """Batches from the current position to the last step, moving the position along."""
         at, config = self.position, self.config
         while at.step < config.steps:
-            mixture = [s.mixture for s in config.stages if s.from_step <= at.chunk_step][-1]
+            mixture = self._stage(at.chunk_step).mixture
             drawn = draw_chunk(mixture, at.chunk, config.chunk_examples, TRAINING_SEEDS)
             encoded = [e for e in (encode(self.tokenizer, x) for x in drawn) if e is not None]
             order = random.Random(f"{config.seed}/{at.chunk}")
@@ -173,13 +201,14 @@ class Trainer:
 
     def _step(self, batch: Batch) -> float:
         at = self.position
-        rate = self._rate()
+        rate = self.rate()
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
-        generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + at.step)
-        value = self._loss(batch, generator, self.config.weighting, self._forward)
-        value.backward()
+        objective = self._stage(at.chunk_step).objective
+        seed = self.config.seed * 1_000_003 + at.step
+        value = self._loss(batch, objective, seed, self._forward)
+        torch.autograd.backward(value)
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         for optimizer in self.optimizers:
             optimizer.step()
@@ -188,20 +217,22 @@ class Trainer:
         return value.item()
 
     def _loss(
-        self, batch: Batch, generator: torch.Generator, weighting: Weighting, forward: Callable[..., Tensor]
+        self, batch: Batch, objective: Objective, seed: int, forward: Callable[..., Tensor]
     ) -> Tensor:
-        masked = mask(batch, self.tokenizer.mask_token_id, generator)
-        count, length = masked.inputs.shape
-        positions = torch.arange(length).repeat(count)
+        generator = torch.Generator().manual_seed(seed)
+        question = ask(batch, objective, self.tokenizer.mask_token_id, generator)
         with torch.autocast("cpu", torch.bfloat16):
-            hidden = forward(masked.inputs.flatten(), positions, dense_attention(count, length))
-            return loss(self.network, hidden, masked, weighting)
+            hidden = forward(self.network, question.inputs, question.positions, question.visible)
+            return loss(self.network, hidden, question)
 
-    def _rate(self) -> float:
+    def _stage(self, step: int) -> Stage:
+        return [stage for stage in self.config.stages if stage.from_step <= step][-1]
+
+    def rate(self) -> float:
         """Linear warm-up, constant, then linear to zero over the last ``decay`` steps."""
         step, config = self.position.step, self.config
         left = max(0, config.steps - step) / max(1, config.decay)
-        return config.peak_rate * min(1.0, (step + 1) / config.warmup, left)
+        return self._stage(step).rate * min(1.0, (step + 1) / config.warmup, left)
 
     def _log(self, **numbers: float) -> None:
         with (self.folder / "log.jsonl").open("a") as file:
@@ -215,6 +246,8 @@ def _optimizers(network: Transformer, config: TrainConfig) -> list[torch.optim.O
     rest = [p for p in network.parameters() if id(p) not in matrices]
     decay = config.weight_decay
     return [
-        torch.optim.Muon(layers, lr=config.peak_rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(rest, lr=config.peak_rate, betas=(0.9, 0.95), weight_decay=0.0),
+        torch.optim.Muon(
+            layers, lr=config.stages[0].rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
+        ),
+        torch.optim.AdamW(rest, lr=config.stages[0].rate, betas=(0.9, 0.95), weight_decay=0.0),
     ]

@@ -1,0 +1,222 @@
+"""The ``entropycache`` command: options in, one line and status 2 for a user's mistake, work done
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import sys
+import typing
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from entropycache.config import GenerationConfig
+from entropycache.errors import EntropyCacheError, OptionError
+
+if TYPE_CHECKING:
+    from entropycache.engine import Completion, Engine, Prompt
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+Model = Annotated[str, typer.Option(help="tiny (the embedded model), a folder, or a hub id")]
+Dtype = Annotated[str, typer.Option(help="auto, bfloat16, float32 or float64")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")]
+
+
+def main() -> None:
+    """Entry point. OpenMP threads must not spin: two busy cores would run ten times slower."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        app()
+    except EntropyCacheError as error:
+        print(f"entropycache: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def decoding_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command every option of ``GenerationConfig``; it receives those that were given as
+    ``options``.
+    """
+    types = typing.get_type_hints(GenerationConfig)
+    own = [
+        p
+        for p in inspect.signature(command, eval_str=True).parameters.values()
+        if p.name != "options"
+    ]
+    added = [
+        inspect.Parameter(
+            item.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                _option_type(item.name, types[item.name]), typer.Option(help=_help(item))
+            ],
+        )
+        for item in fields(GenerationConfig)
+    ]
+
+    def wrapper(**values: Any) -> None:
+        options = {p.name: values.pop(p.name) for p in added}
+        command(**values, options={k: v for k, v in options.items() if v not in (None, [])})
+
+    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + added
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapper
+
+
+def _option_type(name: str, declared: Any) -> Any:
+    plain = [kind for kind in typing.get_args(declared) if kind is not type(None)]
+    return (list[str] if name == "stop" else plain[0] if plain else declared) | None
+
+
+def _help(item: Any) -> str:
+    shown = "" if item.default in (None, ()) else f" (default {str(item.default).lower()})"
+    return str(item.metadata["help"]) + shown
+
+
+@app.command()
+@decoding_options
+def generate(
+    options: dict[str, Any],
+    model: Model = "tiny",
+    prompt: Annotated[str | None, typer.Option(help="prompt text, as it is")] = None,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="--prompt is a user's message; alone: a conversation")
+    ] = False,
+    prompt_ids: Annotated[str | None, typer.Option(help='token ids, as in "1 2 3"')] = None,
+    input: Annotated[Path | None, typer.Option(help="JSONL file of prompts")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="JSONL file for completions; goes on where it was left")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(help="prompts of --input decoded together")] = 8,
+    dtype: Dtype = "auto",
+    device: Device = "auto",
+    trace: Annotated[Path | None, typer.Option(help="write every step to this file")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Complete a prompt, answer a chat, or work through a file of prompts."""
+    config = GenerationConfig.of(**options)
+    if (input is None) != (output is None):
+        raise OptionError("--input and --output go together")
+    given = sum((prompt is not None or chat, prompt_ids is not None, input is not None))
+    if given != 1:
+        raise OptionError("give one of --prompt TEXT, --chat, --prompt-ids IDS and --input FILE")
+    if chat and prompt is None and (json or trace):
+        raise OptionError(
+            "--chat without --prompt is a conversation, which has no --json and no --trace"
+        )
+    from entropycache import commands
+    from entropycache.records import read_records
+
+    single = _single(prompt, chat, prompt_ids)
+    records = read_records(input, config) if input else []
+    engine = _load(model, dtype, device)
+    if input and output:
+        commands.generate_file(engine, model, records, output, batch_size, trace)
+    elif single is None:
+        commands.converse(engine, config)
+    else:
+        completion = commands.generate_one(engine, model, single, config, trace)
+        _print(completion, json)
+
+
+def _single(prompt: str | None, chat: bool, prompt_ids: str | None) -> Prompt | None:
+    """The one prompt that the options give; ``None`` for a file or a conversation."""
+    if prompt_ids is not None:
+        try:
+            return [int(part) for part in prompt_ids.replace(",", " ").split()]
+        except ValueError as error:
+            raise OptionError(
+                f"--prompt-ids takes whole numbers with spaces between, not {prompt_ids!r}"
+            ) from error
+    return [{"role": "user", "content": prompt}] if chat and prompt is not None else prompt
+
+
+def _load(model: str, dtype: str, device: str) -> Engine:
+    from entropycache.engine import load
+
+    return load(model, dtype=dtype, device=device)
+
+
+def _print(completion: Completion, as_json: bool) -> None:
+    if not as_json:
+        typer.echo(completion.text or " ".join(map(str, completion.token_ids)))
+        return
+    import json
+
+    typer.echo(json.dumps(asdict(completion), ensure_ascii=False))
+
+
+@app.command()
+def demo(
+    model: Model = "tiny",
+    policy: Annotated[str, typer.Option(help="the policy shown beside plain decoding")] = "entropy",
+    dtype: Dtype = "auto",
+) -> None:
+    """Solve real problems in the terminal: first plain decoding, then EntropyCache, then what it
+    cost.
+    """
+    from entropycache.observers.demo import run_demo
+
+    run_demo(_load(model, dtype, "cpu"), policy)
+
+
+@app.command()
+def trace(
+    file: Annotated[Path, typer.Argument(help="a trace written by generate --trace")],
+    png: Annotated[Path | None, typer.Option(help="picture; default FILE.png")] = None,
+    html: Annotated[Path | None, typer.Option(help="page; default FILE.html")] = None,
+) -> None:
+    """Draw a trace as a PNG and as a self-contained HTML page."""
+    from entropycache.observers.pictures import draw_png, write_html
+    from entropycache.observers.trace import read_trace
+
+    read = read_trace(file)
+    picture, page = png or file.with_suffix(".png"), html or file.with_suffix(".html")
+    draw_png(read, picture)
+    write_html(read, page, f"{file.name}: {read.header.get('model')}")
+    typer.echo(f"wrote {picture} and {page}")
+
+
+@app.command()
+def train(
+    output: Annotated[Path, typer.Option(help="folder of the run; goes on where it was left")],
+    steps: Annotated[int, typer.Option(min=1, help="optimiser steps in all")] = 6000,
+    decay: Annotated[int, typer.Option(min=0, help="last steps, over which the rate falls")] = 1000,
+    every: Annotated[int, typer.Option(min=1, help="steps between saves and evaluations")] = 500,
+    problems: Annotated[int, typer.Option(min=1, help="held-out problems decoded a task")] = 20,
+    seed: Annotated[int, typer.Option(help="seed of weights, order and masks")] = 0,
+) -> None:
+    """Train the embedded model (needs the extra [train])."""
+    _needs_training_extra()
+    from entropycache.training import command
+
+    command.train(output, steps, decay, every, problems, seed)
+
+
+@app.command()
+def problems(
+    output: Annotated[Path, typer.Option(help="folder for one JSONL file a task")],
+) -> None:
+    """Draw the held-out problems again, as shipped (needs the extra [train])."""
+    _needs_training_extra()
+    from entropycache.training import command
+
+    command.write_problems(output)
+
+
+def _needs_training_extra() -> None:
+    if importlib.util.find_spec("reasoning_gym") is None:
+        raise OptionError("training needs reasoning-gym; pip install 'entropycache[train]'")
+
+
+if __name__ == "__main__":
+    main()

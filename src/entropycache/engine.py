@@ -1,0 +1,305 @@
+"""The public engine: load a model, generate for one or many prompts, watch every step.
+
+It puts text, requests and the decoding loop together and knows no policy, strategy or model family
+by name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from entropycache.config import GenerationConfig
+from entropycache.errors import CheckpointError, NonFiniteLogitsError, OptionError, PromptError
+from entropycache.loop import Request, decode
+from entropycache.models import loading
+from entropycache.models.family import Family
+from entropycache.models.transformer import Transformer
+from entropycache.plan import Step
+from entropycache.policies import make_policy
+from entropycache.runner import Runner
+from entropycache.scoring import Sampler
+from entropycache.sequence import Sequence as Canvas
+from entropycache.strategies import (
+    Block,
+    Factor,
+    PerStep,
+    Schedule,
+    Sliding,
+    Strategy,
+    Threshold,
+    WindowRule,
+)
+from entropycache.text import Chat, Ending, Text, load_tokenizer
+
+Prompt = str | Sequence[int] | Chat
+
+
+@dataclass
+class Completion:
+    """What one prompt gave.
+
+    ``token_ids`` is the whole generated region; where decoding stopped early the rest is filled
+    with the end token. ``commits`` lists, for each step, the positions committed, counted from the
+    begin of the generated region. ``tokens_per_second`` counts the answer's tokens, before the
+    first end token, over ``seconds`` of wall time. ``error`` says why a request of a batch was
+    aborted; its text is then what was complete before.
+    """
+
+    token_ids: list[int] = field(default_factory=list)
+    text: str = ""
+    finish_reason: str = "length"
+    forwards: int = 0
+    full_passes: int = 0
+    rows_computed: int = 0
+    commits: list[list[int]] = field(default_factory=list)
+    seconds: float = 0.0
+    tokens_per_second: float = 0.0
+    answer_tokens: int = 0
+    prompt_tokens: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One step as it is watched: the step, a copy of the canvas after it ``(length,)``, and where
+    generation begins.
+    """
+
+    step: Step
+    canvas: NDArray[np.int64]
+    start: int
+
+
+@dataclass
+class Task:
+    """A request in the engine: its loop request, when its text ends, and the counts so far."""
+
+    request: Request
+    ending: Ending
+    began: float
+    completion: Completion = field(default_factory=Completion)
+
+    def note(self, step: Step) -> None:
+        """Count a step."""
+        done, start = self.completion, self.request.sequence.start
+        done.forwards += 1
+        done.full_passes += step.full
+        done.rows_computed += len(step.rows)
+        done.commits.append((step.commit.positions - start).tolist())
+
+    def close(self) -> Completion:
+        """The completion, once the request has ended."""
+        done, canvas = self.completion, self.request.sequence
+        done.seconds = time.perf_counter() - self.began
+        done.prompt_tokens = canvas.start
+        done.answer_tokens = len(self.ending.answer(canvas))
+        done.tokens_per_second = done.answer_tokens / done.seconds if done.seconds else 0.0
+        done.text, done.finish_reason = self.ending.finish(canvas)
+        region = canvas.canvas[canvas.start :].copy()
+        if self.request.error is not None:
+            done.error, done.finish_reason = str(self.request.error), "error"
+        elif self.ending.text.end_ids:
+            region[region == canvas.mask_id] = min(self.ending.text.end_ids)
+        done.token_ids = region.tolist()
+        return done
+
+
+class Engine:
+    """A loaded model that decodes. One thread at a time."""
+
+    def __init__(self, network: Transformer, family: Family, text: Text) -> None:
+        self.network = network
+        self.family = family
+        self.text = text
+        self.runner = Runner(network, family, text.mask_id)
+
+    @classmethod
+    def from_hf(cls, model: Any, tokenizer: PreTrainedTokenizerBase | None = None) -> Engine:
+        """Adopt a loaded Hugging Face LLaDA or Dream model: its weights are shared, not copied.
+
+        Raises ``CheckpointError`` where the model's ``config.model_type`` is not a known family.
+        """
+        config = model.config.to_dict()
+        family = loading.family_of(config, type(model).__name__)
+        network = loading.adopt_network(family, family.shape(config), model.state_dict())
+        return cls(network, family, _text(tokenizer, config, family, network.shape.vocab_size))
+
+    def logits(self, token_ids: Sequence[int]) -> Tensor:
+        """A full pass's logits ``(length, vocab_size)`` as the network returns them: Dream's are
+        not yet shifted.
+        """
+        return self.runner.logits(self.text.encode_canvas(token_ids))
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        config: GenerationConfig | None = None,
+        *,
+        batch_size: int = 8,
+        on_step: Callable[[Frame], None] | None = None,
+        **options: Any,
+    ) -> Completion | list[Completion]:
+        """Decode one prompt, or a list of prompts (a list of completions then), with
+        ``GenerationConfig``'s options.
+
+        A prompt is text, token ids, or a chat. Up to ``batch_size`` prompts are decoded together;
+        each answer is what it would be alone. ``on_step`` sees every step of every request. A
+        single prompt whose network returns NaN or infinite logits raises ``NonFiniteLogitsError``;
+        in a list its completion carries the error and the others go on.
+        """
+        settings = GenerationConfig.of(config, **options)
+        if not _is_many(prompts):
+            (only,) = self.run([(prompts, settings)], on_step=on_step)  # type: ignore[list-item]
+            if only[1].error is not None:
+                raise NonFiniteLogitsError(only[1].error)
+            return only[1]
+        found = dict(self.run([(p, settings) for p in prompts], batch_size, on_step))  # type: ignore[misc]
+        return [found[i] for i in range(len(prompts))]
+
+    def run(
+        self,
+        jobs: Sequence[tuple[Prompt, GenerationConfig]],
+        batch_size: int = 8,
+        on_step: Callable[[Frame], None] | None = None,
+    ) -> Iterator[tuple[int, Completion]]:
+        """Decode prompts with settings of their own; yields (index, completion) as they finish.
+
+        Prompts are checked before anything is decoded. A finished request makes room for the next
+        at once.
+        """
+        if batch_size < 1:
+            raise OptionError(f"batch_size must be 1 or more, not {batch_size}")
+        waiting = [self._task(i, prompt, config) for i, (prompt, config) in enumerate(jobs)][::-1]
+        running: dict[int, Task] = {}
+        requests: list[Request] = []
+        steps = decode(requests, self.runner)
+        while True:
+            while waiting and len(running) < batch_size:
+                task = waiting.pop()
+                task.began = time.perf_counter()
+                running[task.request.id] = task
+                requests.append(task.request)
+            step = next(steps, None)
+            if step is not None:
+                task = running[step.request]
+                task.note(step)
+                if on_step is not None:
+                    sequence = task.request.sequence
+                    on_step(Frame(step, sequence.canvas.copy(), sequence.start))
+            ended = [t for t in running.values() if not t.request.live]
+            for task in ended:
+                requests.remove(task.request)
+                del running[task.request.id]
+                yield task.request.id, task.close()
+            if step is None and not waiting:
+                return
+            if step is None:
+                steps = decode(requests, self.runner)
+
+    def stream(
+        self, prompt: Prompt, config: GenerationConfig | None = None, **options: Any
+    ) -> Iterator[Frame]:
+        """Decode one prompt and yield every step with the canvas after it."""
+        task = self._task(0, prompt, GenerationConfig.of(config, **options))
+        sequence = task.request.sequence
+        for step in decode([task.request], self.runner):
+            yield Frame(step, sequence.canvas.copy(), sequence.start)
+        if task.request.error is not None:
+            raise task.request.error
+
+    def _task(self, number: int, prompt: Prompt, config: GenerationConfig) -> Task:
+        ids = self.text.encode(prompt)
+        length = len(ids) + config.gen_length
+        if length > self.network.shape.max_positions:
+            raise PromptError(
+                f"prompt and gen_length make {length} positions, {len(ids)} + {config.gen_length}; "
+                f"this model has {self.network.shape.max_positions}"
+            )
+        if config.stop and self.text.tokenizer is None:
+            raise OptionError("stop strings need a tokenizer, and this checkpoint has none")
+        canvas = np.concatenate((ids, np.full(config.gen_length, self.text.mask_id, np.int64)))
+        ending = Ending(self.text, config.stop, config.max_new_tokens)
+        request = Request(
+            number,
+            Canvas(canvas, self.text.mask_id, len(ids)),
+            make_policy(config.policy),
+            make_strategy(config),
+            Sampler(config.sampling),
+        )
+        if config.early_stop:
+            request.finished = ending.reached
+        return Task(request, ending, time.perf_counter())
+
+
+def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "auto") -> Engine:
+    """Load ``tiny`` (the embedded model), a local folder or a hub id.
+
+    ``dtype``: ``auto`` (as saved), ``bfloat16``, ``float32`` or ``float64``; ``device``: ``auto``
+    (CUDA where there is one), or what torch accepts. Raises ``CheckpointError`` with the file and
+    the reason where it cannot.
+    """
+    name = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    try:
+        target = torch.device(name)
+        torch.empty(0, device=target)
+    except (RuntimeError, AssertionError) as error:
+        raise OptionError(
+            f"device {device!r} cannot be used: {str(error).splitlines()[0]}"
+        ) from error
+    checkpoint = loading.read_config(loading.locate(model))
+    network = loading.load_network(checkpoint, loading.pick_dtype(dtype, checkpoint.config), target)
+    tokenizer = load_tokenizer(checkpoint.folder, checkpoint.family)
+    text = _text(tokenizer, checkpoint.config, checkpoint.family, network.shape.vocab_size)
+    return Engine(network, checkpoint.family, text)
+
+
+def make_strategy(config: GenerationConfig) -> Strategy:
+    """The window rule and commit rule that the options name, fresh for one request."""
+    windows: WindowRule = Sliding(config.window or config.DEFAULT_WINDOW)
+    if config.block_length:
+        windows = Block(config.block_length)
+    if config.tokens_per_step:
+        return Strategy(windows, PerStep(config.tokens_per_step))
+    if config.steps:
+        return Strategy(windows, Schedule(config.steps // config.blocks))
+    if config.factor:
+        return Strategy(windows, Factor(config.factor))
+    return Strategy(windows, Threshold(config.threshold or config.DEFAULT_THRESHOLD))
+
+
+def _is_many(prompts: Prompt | Sequence[Prompt]) -> bool:
+    """A list of prompts, rather than one that is itself a list of token ids or messages."""
+    if isinstance(prompts, str):
+        return False
+    return all(not isinstance(p, (int, np.integer, Mapping)) for p in prompts) and len(prompts) > 0
+
+
+def _text(
+    tokenizer: PreTrainedTokenizerBase | None,
+    config: Mapping[str, Any],
+    family: Family,
+    vocab_size: int,
+) -> Text:
+    """The text side of a model: mask and end ids from the config, then from the tokenizer by the
+    family's names.
+    """
+    named = dict(tokenizer.get_vocab()) if tokenizer else {}
+    mask_id = config.get("mask_token_id", named.get(family.mask_token))
+    if mask_id is None:
+        raise CheckpointError(
+            "no mask token: the config has no mask_token_id and no tokenizer "
+            f"knows {family.mask_token}"
+        )
+    configured = config.get("eos_token_id")
+    ends = set(configured if isinstance(configured, list) else [configured]) - {None}
+    ends |= {named[token] for token in family.end_tokens if token in named}
+    return Text(tokenizer, int(mask_id), frozenset(ends), vocab_size)

@@ -1,0 +1,1 @@
+"""Observers: what is made of the steps of decoding. They watch and never steer."""

@@ -1,0 +1,58 @@
+"""What ``entropycache train`` and ``entropycache problems`` do once their options are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from entropycache.models import llada, loading
+from entropycache.models.transformer import Transformer
+from entropycache.problems import held_out, task_names
+from entropycache.training.corpus import write_evaluation_sets
+from entropycache.training.evaluate import accuracy, engine_of
+from entropycache.training.recipe import VOCABULARY, recipe, vocabulary_texts
+from entropycache.training.trainer import Trainer
+from entropycache.training.vocabulary import save_tokenizer, train_tokenizer
+
+
+def train(folder: Path, steps: int, decay: int, every: int, problems: int, seed: int) -> None:
+    """Train the embedded model's recipe in ``folder``, from where the folder was left.
+
+    Every ``every`` steps the run is saved, ``problems`` held-out problems of each task are decoded
+    plainly, and the weights are exported in LLaDA's format to ``folder/model``.
+    """
+    tokenizer = _tokenizer(folder)
+    trainer = Trainer(recipe(steps, decay, seed), tokenizer, folder)
+
+    def evaluate(network: Transformer) -> dict[str, float]:
+        export(network, tokenizer, folder / "model")
+        engine = engine_of(network, tokenizer)
+        return {f"exact/{t}": accuracy(engine, held_out(t)[:problems]) for t in task_names()}
+
+    trainer.run(every, evaluate)
+    print(f"trained to step {trainer.position.step}; weights in {folder / 'model'}")
+
+
+def export(network: Transformer, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a network in training as a LLaDA checkpoint with its tokenizer."""
+    mask_id, end_id = tokenizer.mask_token_id, tokenizer.eos_token_id
+    config = llada.config(network.shape, mask_id, end_id)
+    with torch.no_grad():
+        loading.save_network(network, llada.LLADA, config, folder)
+    save_tokenizer(tokenizer, folder)
+
+
+def write_problems(folder: Path) -> None:
+    """Draw the held-out problems again and write them, one JSONL file a task."""
+    write_evaluation_sets(folder)
+    print(f"wrote the problems of {len(list(folder.glob('*.jsonl')))} tasks to {folder}")
+
+
+def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / "tokenizer.json").exists():
+        found: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(str(folder))
+        return found
+    return train_tokenizer(vocabulary_texts(), VOCABULARY, folder)

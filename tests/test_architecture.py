@@ -1,0 +1,105 @@
+"""The shape of the package: imports run one way, files and functions stay small."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "entropycache"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+ALLOWED = {
+    # part of the package: the parts it may import
+    "errors": set(),
+    "plan": set(),
+    "config": {"errors"},
+    "sequence": {"plan"},
+    "store": {"plan"},
+    "models": {"plan", "errors", "config"},
+    "policies": {"plan", "errors", "config", "sequence"},
+    "strategies": {"plan", "errors", "config", "sequence"},
+    "scoring": {"plan", "errors", "config"},
+    "runner": {"plan", "sequence", "store", "scoring", "models"},
+    "loop": {"plan", "errors", "sequence", "runner", "scoring", "policies", "strategies"},
+    "text": {"plan", "errors", "config", "sequence", "models"},
+    "engine": {
+        *("plan", "errors", "config", "sequence", "models", "policies", "strategies", "scoring"),
+        *("runner", "loop", "text"),
+    },
+    "problems": {"errors"},
+    "observers": {"plan", "errors", "config", "engine", "text", "problems"},
+    "records": {"errors", "config", "engine", "policies"},
+    "training": {"plan", "errors", "config", "engine", "text", "models", "problems"},
+    "commands": {"errors", "config", "engine", "observers", "records"},
+    "cli": {"errors", "config", "engine", "observers", "records", "commands", "training"},
+}
+KNOWS_THE_BASE_ONLY = {"loop": {"policies.base", "strategies.base"}, "runner": {"models.family"}}
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of ours that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} if node.module != "entropycache" else set()
+            if node.module.startswith("entropycache") and node.module.count(".") < 2:
+                found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {name for name in found if name.startswith("entropycache.")}
+
+
+def name_of(path: Path) -> str:
+    return ".".join(("entropycache", *path.relative_to(PACKAGE).with_suffix("").parts))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_run_one_way(path):
+    own = part_of(name_of(path))
+    if own == "__init__":
+        return
+    used = {part_of(name) for name in imports(path)} - {own}
+    assert used <= ALLOWED[own], f"{name_of(path)} imports {sorted(used - ALLOWED[own])}"
+
+
+def test_loop_and_runner_know_the_base_only():
+    for own, allowed in KNOWS_THE_BASE_ONLY.items():
+        for name in imports(PACKAGE / f"{own}.py"):
+            for part in ("policies", "strategies"):
+                if name.startswith(f"entropycache.{part}"):
+                    assert name.removeprefix("entropycache.").startswith(tuple(allowed)), name
+
+
+def test_the_check_can_fail(tmp_path):
+    path = tmp_path / "bad.py"
+    path.write_text("def f():\n    from entropycache.engine import Engine\n")
+    assert {part_of(name) for name in imports(path)} == {"engine"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_files_and_functions_stay_small_and_documented(path):
+    text = path.read_text()
+    tree = ast.parse(text)
+    assert text.count("\n") <= 320, "a file this long wants to be two"
+    if tree.body:
+        assert ast.get_docstring(tree), "a module says what it is"
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            inner = "test" in path.parts or _is_nested(tree, node)
+            assert inner or ast.get_docstring(node) or node.name == "main", f"{node.name}"
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno - node.lineno < 60, f"{node.name} is too long"
+
+
+def _is_nested(tree: ast.Module, node: ast.AST) -> bool:
+    return any(
+        node in ast.walk(outer) and node is not outer
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.FunctionDef)
+    ) or (isinstance(node, ast.FunctionDef) and node.name == "forward")

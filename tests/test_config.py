@@ -1,0 +1,60 @@
+"""Settings: what is accepted, what is refused and with which sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from entropycache import Confidence, GenerationConfig
+from entropycache.errors import OptionError
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"gen_length": 0}, "gen_length must be 1 or more, not 0"),
+        ({"gen_length": 1.5}, "gen_length must be a whole number, not 1.5"),
+        ({"gen_length": True}, "gen_length must be a whole number, not True"),
+        ({"threshold": 0}, "threshold must be a probability above 0 and at most 1, not 0"),
+        ({"threshold": "high"}, "threshold must be a number, not 'high'"),
+        ({"factor": -1}, "factor must be above 0"),
+        ({"temperature": -0.1}, "temperature must be 0 or more"),
+        ({"temperature": float("inf")}, "finite"),
+        ({"temperature": float("nan")}, "finite"),
+        ({"top_p": 0}, "top_p must be above 0"),
+        ({"top_k": -1}, "top_k must be 0"),
+        ({"seed": -1}, "seed must be from 0"),
+        ({"block_length": 8, "window": 8}, "block_length=8 and window=8 exclude each other"),
+        ({"threshold": 0.9, "steps": 8}, "steps=8 and threshold=0.9 exclude each other"),
+        ({"steps": 10, "block_length": 64}, "steps=10 cannot be spread over 4 blocks"),
+        ({"confidence": "sure"}, "confidence must be one of probability, margin, entropy"),
+        ({"confidence": "entropy"}, "no threshold or factor"),
+        ({"confidence": "entropy", "factor": 1.0}, "no threshold or factor"),
+        ({"stop": ["a", ""]}, "empty string"),
+        ({"stop": 3}, "stop must be a string or a list of strings"),
+        ({"early_stop": "yes"}, "early_stop must be true or false"),
+        ({"policy": None}, "policy must be text"),
+    ],
+)
+def test_a_wrong_setting_says_what_is_accepted(options, said):
+    with pytest.raises(OptionError, match=said):
+        GenerationConfig.of(**options)
+
+
+def test_options_replace_their_alternatives():
+    base = GenerationConfig(block_length=32, steps=64)
+    found = GenerationConfig.of(base, threshold=0.5, window=16)
+    assert (found.threshold, found.steps) == (0.5, None)
+    assert (found.window, found.block_length) == (16, None)
+    assert GenerationConfig.of(base, seed=3).steps == 64
+
+
+def test_values_from_json_become_the_declared_types():
+    found = GenerationConfig.of(stop="x", confidence="margin", temperature=1, threshold=1)
+    assert found.stop == ("x",)
+    assert found.confidence is Confidence.MARGIN
+    assert isinstance(found.temperature, float)
+
+
+def test_entropy_confidence_goes_with_a_count():
+    assert GenerationConfig(confidence="entropy", tokens_per_step=2).tokens_per_step == 2
+    assert GenerationConfig(confidence="entropy", steps=8).steps == 8

@@ -1,0 +1,97 @@
+"""Traces: written, read, replayed, drawn; and what is not one is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+from entropycache.errors import RecordError
+from entropycache.observers.pictures import CACHED, RECOMPUTED, draw_png, grids, write_html
+from entropycache.observers.trace import TraceWriter, read_trace
+from tests.conftest import FAMILIES
+
+OPTIONS = {"gen_length": 20, "window": 8, "threshold": 0.5, "policy": "entropy:tau=0.8,k=2"}
+
+
+@pytest.fixture
+def traced(engines, tmp_path):
+    """``traced(family)``: a trace file of two prompts, and the completions."""
+
+    def make(family):
+        engine, path = engines(family), tmp_path / "run.jsonl"
+        with path.open("w") as file:
+            writer = TraceWriter(file, engine.text, family)
+            done = engine.generate([[1, 2, 3], [9, 8, 7, 6, 5]], on_step=writer.write, **OPTIONS)
+        return path, done
+
+    return make
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_replaying_a_trace_rebuilds_every_canvas(engines, traced, family):
+    path, done = traced(family)
+    trace = read_trace(path)
+    for i, prompt in enumerate(([1, 2, 3], [9, 8, 7, 6, 5])):
+        frames = list(engines(family).stream(prompt, **OPTIONS))
+        replayed = list(trace.requests[i].canvases())
+        assert len(replayed) == len(frames) == done[i].forwards
+        for canvas, frame in zip(replayed, frames, strict=True):
+            assert (canvas == frame.canvas).all()
+        recorded = trace.requests[i].steps
+        for record, frame in zip(recorded, frames, strict=True):
+            assert record.get("rows", frame.step.rows.tolist()) == frame.step.rows.tolist()
+            np.testing.assert_allclose(record["entropy"], frame.step.entropies(), atol=1e-4)
+
+
+def test_a_trace_names_its_version_and_other_versions_are_refused(traced, tmp_path):
+    path, _ = traced("llada")
+    lines = path.read_text().splitlines()
+    assert json.loads(lines[0])["trace"] == 1
+    for text, said in {
+        "": "holds no request",
+        '{"trace": 2}': "line 1: not a trace of version 1: the first line says 2",
+        lines[0] + "\nnot json": "line 2: not a trace",
+        lines[0] + '\n{"request": 5, "step": 0}': "line 2",
+    }.items():
+        (tmp_path / "bad").write_text(text)
+        with pytest.raises(RecordError, match=said):
+            read_trace(tmp_path / "bad")
+    with pytest.raises(RecordError, match="cannot be read"):
+        read_trace(tmp_path / "absent")
+
+
+def test_pictures_tell_recomputed_positions_from_cached_ones(traced, tmp_path):
+    path, _ = traced("llada")
+    trace = read_trace(path)
+    grey, entropy, full = grids(trace.requests[0])
+    assert full[0] and (grey[0, :3] == RECOMPUTED).all()
+    partial = int(np.flatnonzero(~full)[0])
+    assert (grey[partial, :3] == CACHED).all()
+    assert np.isfinite(entropy).sum() == 20
+    draw_png(trace, tmp_path / "run.png")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_is_self_contained_and_carries_the_steps(traced, tmp_path):
+    path, done = traced("llada")
+    trace = read_trace(path)
+    trace.requests[0].prompt[0] = "</script><b>"
+    write_html(trace, tmp_path / "run.html", "a <title>")
+    page = (tmp_path / "run.html").read_text()
+    assert "a &lt;title&gt;" in page and "</script><b>" not in page
+    assert not re.search(r"(src|href)=", page)
+    data = json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1])
+    assert [len(r["steps"]) for r in data["requests"]] == [c.forwards for c in done]
+
+
+def test_a_trace_is_written_as_it_goes(engines):
+    file = io.StringIO()
+    writer = TraceWriter(file, engines("llada").text, "x")
+    for frame in engines("llada").stream([1], **OPTIONS):
+        before = file.getvalue().count("\n")
+        writer.write(frame)
+        assert file.getvalue().count("\n") == before + (2 if frame.step.index == 0 else 1)

@@ -1,0 +1,209 @@
+"""How the embedded model is made: corpus, objectives, and a trainer that resumes exactly."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import torch
+
+pytest.importorskip("reasoning_gym")
+
+from entropycache.engine import load
+from entropycache.models.transformer import Shape
+from entropycache.problems import final_answer, held_out, task_names
+from entropycache.training import corpus
+from entropycache.training.batches import LENGTHS, batches, encode
+from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
+from entropycache.training.tasks import TASKS
+from entropycache.training.trainer import Stage, TrainConfig, Trainer, random_network
+
+SHAPE = Shape(32, 2, 2, 2, 16, 64, 2048, 1e-5, 10000.0, 2048)
+MASK = 1
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return load("tiny", device="cpu").text.tokenizer
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_worked_responses_end_in_the_answer_and_their_sums_are_right(task):
+    for seed in corpus.VALIDATION_SEEDS[:300]:
+        item = corpus.problem(task, seed, corpus.VALIDATION_SEEDS)
+        assert final_answer(item.response) == item.answer
+        for line in item.response.splitlines() if task in ("chain_sum", "products") else []:
+            if "####" not in line:
+                left, right = line.split(" = ")
+                assert eval(left) == int(right)
+
+
+def test_worked_equations_hold():
+    for seed in corpus.VALIDATION_SEEDS[:200]:
+        item = corpus.problem("simple_equations", seed, corpus.VALIDATION_SEEDS)
+        *_, line, _ = item.response.splitlines()
+        _, division, answer = line.split(" = ")
+        top, bottom = division.split(" / ")
+        assert Fraction(int(top), int(bottom)) == int(answer)
+
+
+def test_seed_ranges_never_meet_and_held_out_questions_stay_out_of_training():
+    ranges = (corpus.TRAINING_SEEDS, corpus.VALIDATION_SEEDS, corpus.EVALUATION_SEEDS)
+    for a in ranges:
+        assert all(not set((a[0], a[-1])) & set(b) for b in ranges if b is not a)
+    held = corpus.held_out_questions()
+    mixture = corpus.Mixture({"products": 1.0}, few_shot=0.2)
+    drawn = list(corpus.draw_chunk(mixture, 0, 2000, corpus.TRAINING_SEEDS))
+    questions = {turn for example in drawn for turn in example.turns[::2]}
+    assert len(questions) > 1500
+    assert not questions & held
+
+
+def test_the_shipped_problems_are_what_the_generator_draws_now():
+    assert set(task_names()) == set(TASKS)
+    assert task_names()[0] == "gsm_symbolic"
+    for task in TASKS:
+        shipped = held_out(task)
+        assert len(shipped) == (500 if task == "gsm_symbolic" else 200)
+        assert len({p.question for p in shipped}) == len(shipped)
+        drawn = corpus.evaluation_set(task)
+        assert [p.question for p in shipped] == [p.question for p in drawn]
+        assert [p.answer for p in shipped] == [p.answer for p in drawn]
+        assert all(p.solved_by(p.response) for p in shipped)
+
+
+def test_a_chunk_depends_on_its_index_alone():
+    mixture = corpus.Mixture({name: 1.0 for name in TASKS}, few_shot=0.3)
+    first, again = (list(corpus.draw_chunk(mixture, 3, 50, corpus.TRAINING_SEEDS)) for _ in "ab")
+    other = list(corpus.draw_chunk(mixture, 4, 50, corpus.TRAINING_SEEDS))
+    assert first == again != other
+    assert max(len(example.turns) for example in first) > 4
+
+
+def test_examples_fill_their_bucket_with_end_tokens(tokenizer):
+    mixture = corpus.Mixture({name: 1.0 for name in TASKS}, few_shot=0.3, long_tail=0.5)
+    drawn = list(corpus.draw_chunk(mixture, 0, 60, corpus.TRAINING_SEEDS))
+    encoded = [e for e in (encode(tokenizer, x) for x in drawn) if e]
+    assert len(encoded) > 50
+    for example in encoded:
+        assert len(example.ids) in LENGTHS
+        assert example.ids[-1] == tokenizer.eos_token_id
+        assert tokenizer.eos_token_id not in example.ids[: example.start]
+    made = list(batches(encoded, 512, random.Random(0)))
+    assert all(2 * b.ids.numel() <= max(512, 2 * b.ids.shape[1]) for b in made)
+
+
+def some_batch(count: int = 6, length: int = 64) -> Batch:
+    generator = torch.Generator().manual_seed(5)
+    ids = torch.randint(10, 2048, (count, length), generator=generator)
+    return Batch(ids, torch.randint(33, 50, (count,), generator=generator))
+
+
+@pytest.mark.parametrize("objective", [Objective.MASKED, Objective.MASKED_INVERSE])
+def test_complementary_masks_ask_for_every_answer_token_once_and_never_for_the_prompt(objective):
+    batch = some_batch()
+    question = ask(batch, objective, MASK, torch.Generator().manual_seed(0))
+    first, second = question.asked.chunk(2)
+    answer = torch.arange(64) >= batch.starts[:, None]
+    assert torch.equal(first ^ second, answer) and not (first & second).any()
+    assert torch.equal(question.inputs == MASK, question.asked)
+    assert torch.equal(question.targets[question.asked], batch.ids.repeat(2, 1)[question.asked])
+
+
+def test_the_inverse_weight_is_one_over_the_ratio():
+    batch = some_batch(4, 2048)
+    question = ask(batch, Objective.MASKED_INVERSE, MASK, torch.Generator().manual_seed(0))
+    lengths = (2048 - batch.starts).repeat(2)
+    ratios = question.asked.sum(1) / lengths
+    torch.testing.assert_close(question.weights * 2, 1 / ratios, rtol=0.15, atol=0.1)
+
+
+def test_no_answer_token_sees_itself_or_what_is_right_of_it_in_the_warm_start():
+    """Changing the token at a position changes no prediction at or before it, and some after it."""
+    network = random_network(SHAPE, 0)
+    batch = some_batch(1)
+
+    def predictions(changed: int | None):
+        ids = batch.ids.clone()
+        if changed is not None:
+            ids[0, changed] = (ids[0, changed] + 7) % 2000 + 10
+        question = ask(Batch(ids, batch.starts), Objective.AUTOREGRESSIVE, MASK, torch.Generator())
+        hidden = hidden_states(network, question.inputs, question.positions, question.visible)
+        return hidden[question.asked.flatten()], question.positions[question.asked[0]]
+
+    original, positions = predictions(None)
+    assert positions.tolist() == list(range(int(batch.starts[0]), 64))
+    for changed in (int(batch.starts[0]), 55, 63):
+        other, _ = predictions(changed)
+        moved = (other - original).abs().amax(1) > 1e-6
+        assert not moved[positions <= changed].any()
+        assert moved[positions > changed].all()
+    other, _ = predictions(3)
+    assert ((other - original).abs().amax(1) > 1e-6).all(), "the prompt is seen by all"
+
+
+def test_the_loss_is_the_cross_entropy_of_the_asked_rows():
+    network = random_network(SHAPE, 0)
+    question = ask(some_batch(), Objective.MASKED, MASK, torch.Generator().manual_seed(0))
+    hidden = hidden_states(network, question.inputs, question.positions, question.visible)
+    every = network.logits(hidden).log_softmax(-1).gather(1, question.targets.flatten()[:, None])
+    expected = -every.flatten()[question.asked.flatten()].mean()
+    torch.testing.assert_close(loss(network, hidden, question), expected)
+
+
+def config(steps: int) -> TrainConfig:
+    mixture = corpus.Mixture({"chain_sum": 1.0, "products": 1.0}, few_shot=0.0, long_tail=0.0)
+    stages = (
+        Stage(0, mixture, Objective.AUTOREGRESSIVE),
+        Stage(2, mixture, Objective.MASKED),
+        Stage(4, mixture, Objective.MASKED_INVERSE),
+    )
+    return TrainConfig(SHAPE, stages, steps, warmup=2, decay=2, batch_tokens=512, chunk_examples=12)
+
+
+def weights_after(trainer: Trainer) -> dict[str, torch.Tensor]:
+    trainer.run(every=3, evaluate=lambda network: {"accuracy": 0.5})
+    return {name: tensor.clone() for name, tensor in trainer.network.state_dict().items()}
+
+
+def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(tokenizer, tmp_path):
+    whole = weights_after(Trainer(config(6), tokenizer, tmp_path / "whole", compiled=False))
+
+    class Stopped(Exception):
+        pass
+
+    def stop(network):
+        raise Stopped
+
+    first = Trainer(config(6), tokenizer, tmp_path / "cut", compiled=False)
+    with pytest.raises(Stopped):
+        first.run(every=3, evaluate=stop)
+    second = Trainer(config(6), tokenizer, tmp_path / "cut", compiled=False)
+    assert second.position.step == 3
+    resumed = weights_after(second)
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert (tmp_path / "cut" / "train.json").exists()
+    assert '"accuracy": 0.5' in (tmp_path / "cut" / "log.jsonl").read_text()
+
+
+def test_training_lowers_the_loss(tokenizer, tmp_path):
+    mixture = corpus.Mixture({"products": 1.0}, few_shot=0.0, long_tail=0.0)
+    settings = TrainConfig(
+        SHAPE, (Stage(0, mixture),), 30, warmup=5, decay=5, batch_tokens=1024, chunk_examples=64
+    )
+    trainer = Trainer(settings, tokenizer, tmp_path, compiled=False)
+    before = trainer.validation_loss(8)["val/products"]
+    trainer.run(every=30, evaluate=lambda network: {})
+    assert trainer.validation_loss(8)["val/products"] < before - 2
+
+
+def test_the_rate_warms_up_holds_and_decays_to_zero(tokenizer, tmp_path):
+    stages = (replace(config(6).stages[0], rate=1.0),)
+    settings = TrainConfig(SHAPE, stages, 100, warmup=10, decay=20)
+    trainer = Trainer(settings, tokenizer, tmp_path, compiled=False)
+    rates = []
+    for trainer.position.step in (0, 4, 9, 50, 80, 90, 99, 100):
+        rates.append(round(trainer.rate(), 4))
+    assert rates == [0.1, 0.5, 1.0, 1.0, 1.0, 0.5, 0.05, 0.0]
