@@ -15,25 +15,36 @@ ALLOWED = {
     "errors": set(),
     "plan": set(),
     "config": {"errors"},
+    "specs": {"errors"},
     "sequence": {"plan"},
     "store": {"plan"},
     "models": {"plan", "errors", "config"},
-    "policies": {"plan", "errors", "config", "sequence"},
+    "policies": {"plan", "errors", "specs", "sequence"},
     "strategies": {"plan", "errors", "config", "sequence"},
     "scoring": {"plan", "errors", "config"},
     "runner": {"plan", "sequence", "store", "scoring", "models"},
     "loop": {"plan", "errors", "sequence", "runner", "scoring", "policies", "strategies"},
     "text": {"plan", "errors", "config", "sequence", "models"},
+    "completion": {"plan", "loop", "text"},
     "engine": {
         *("plan", "errors", "config", "sequence", "models", "policies", "strategies", "scoring"),
-        *("runner", "loop", "text"),
+        *("runner", "loop", "text", "completion"),
     },
     "problems": {"errors"},
-    "observers": {"plan", "errors", "config", "engine", "text", "problems"},
-    "records": {"errors", "config", "engine", "policies"},
-    "training": {"plan", "errors", "config", "engine", "text", "models", "problems"},
-    "commands": {"errors", "config", "engine", "observers", "records"},
-    "cli": {"errors", "config", "engine", "observers", "records", "commands", "training"},
+    "observers": {"completion", "plan", "errors", "config", "engine", "text", "problems"},
+    "records": {"completion", "errors", "config", "engine", "policies"},
+    "training": {"completion", "plan", "errors", "config", "engine", "text", "models", "problems"},
+    "commands": {"completion", "errors", "config", "engine", "observers", "records"},
+    "cli": {
+        "completion",
+        "errors",
+        "config",
+        "engine",
+        "observers",
+        "records",
+        "commands",
+        "training",
+    },
 }
 KNOWS_THE_BASE_ONLY = {"loop": {"policies.base", "strategies.base"}, "runner": {"models.family"}}
 
@@ -86,7 +97,7 @@ def test_the_check_can_fail(tmp_path):
 def test_files_and_functions_stay_small_and_documented(path):
     text = path.read_text()
     tree = ast.parse(text)
-    assert text.count("\n") <= 320, "a file this long wants to be two"
+    assert text.count("\n") <= 250, "a file this long wants to be two"
     if tree.body:
         assert ast.get_docstring(tree), "a module says what it is"
     for node in ast.walk(tree):
@@ -94,7 +105,7 @@ def test_files_and_functions_stay_small_and_documented(path):
             inner = "test" in path.parts or _is_nested(tree, node)
             assert inner or ast.get_docstring(node) or node.name == "main", f"{node.name}"
         if isinstance(node, ast.FunctionDef):
-            assert node.end_lineno - node.lineno < 60, f"{node.name} is too long"
+            assert node.end_lineno - node.lineno < 46, f"{node.name} is too long"
 
 
 def _is_nested(tree: ast.Module, node: ast.AST) -> bool:

@@ -8,16 +8,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from entropycache.completion import Completion, Frame
     from entropycache.config import Confidence, GenerationConfig
-    from entropycache.engine import Completion, Engine, Frame, load
+    from entropycache.engine import Engine, load
     from entropycache.errors import EntropyCacheError
 
 _HOME = {
-    "Completion": "engine",
+    "Completion": "completion",
     "Confidence": "config",
     "Engine": "engine",
     "EntropyCacheError": "errors",
-    "Frame": "engine",
+    "Frame": "completion",
     "GenerationConfig": "config",
     "load": "engine",
 }

@@ -20,7 +20,8 @@ from entropycache.config import GenerationConfig
 from entropycache.errors import EntropyCacheError, OptionError
 
 if TYPE_CHECKING:
-    from entropycache.engine import Completion, Engine, Prompt
+    from entropycache.completion import Completion
+    from entropycache.engine import Engine, Prompt
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from rich.progress import track
 
+from entropycache.completion import Completion, Frame
 from entropycache.config import GenerationConfig
-from entropycache.engine import Completion, Engine, Frame, Prompt
+from entropycache.engine import Engine, Prompt
 from entropycache.errors import OptionError
 from entropycache.observers.trace import TraceWriter
 from entropycache.records import Record, decode_file, finished_ids

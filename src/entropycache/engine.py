@@ -8,109 +8,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from entropycache.completion import Completion, Frame, Tracked
 from entropycache.config import GenerationConfig
 from entropycache.errors import CheckpointError, NonFiniteLogitsError, OptionError, PromptError
 from entropycache.loop import Request, decode
 from entropycache.models import loading
 from entropycache.models.family import Family
 from entropycache.models.transformer import Transformer
-from entropycache.plan import Step
 from entropycache.policies import make_policy
 from entropycache.runner import Runner
 from entropycache.scoring import Sampler
 from entropycache.sequence import Sequence as Canvas
-from entropycache.strategies import (
-    Block,
-    Factor,
-    PerStep,
-    Schedule,
-    Sliding,
-    Strategy,
-    Threshold,
-    WindowRule,
-)
+from entropycache.strategies import make_strategy
 from entropycache.text import Chat, Ending, Text, load_tokenizer
 
 Prompt = str | Sequence[int] | Chat
-
-
-@dataclass
-class Completion:
-    """What one prompt gave.
-
-    ``token_ids`` is the whole generated region; where decoding stopped early the rest is filled
-    with the end token. ``commits`` lists, for each step, the positions committed, counted from the
-    begin of the generated region. ``tokens_per_second`` counts the answer's tokens, before the
-    first end token, over ``seconds`` of wall time. ``error`` says why a request of a batch was
-    aborted; its text is then what was complete before.
-    """
-
-    token_ids: list[int] = field(default_factory=list)
-    text: str = ""
-    finish_reason: str = "length"
-    forwards: int = 0
-    full_passes: int = 0
-    rows_computed: int = 0
-    commits: list[list[int]] = field(default_factory=list)
-    seconds: float = 0.0
-    tokens_per_second: float = 0.0
-    answer_tokens: int = 0
-    prompt_tokens: int = 0
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class Frame:
-    """One step as it is watched: the step, a copy of the canvas after it ``(length,)``, and where
-    generation begins.
-    """
-
-    step: Step
-    canvas: NDArray[np.int64]
-    start: int
-
-
-@dataclass
-class Task:
-    """A request in the engine: its loop request, when its text ends, and the counts so far."""
-
-    request: Request
-    ending: Ending
-    began: float
-    completion: Completion = field(default_factory=Completion)
-
-    def note(self, step: Step) -> None:
-        """Count a step."""
-        done, start = self.completion, self.request.sequence.start
-        done.forwards += 1
-        done.full_passes += step.full
-        done.rows_computed += len(step.rows)
-        done.commits.append((step.commit.positions - start).tolist())
-
-    def close(self) -> Completion:
-        """The completion, once the request has ended."""
-        done, canvas = self.completion, self.request.sequence
-        done.seconds = time.perf_counter() - self.began
-        done.prompt_tokens = canvas.start
-        done.answer_tokens = len(self.ending.answer(canvas))
-        done.tokens_per_second = done.answer_tokens / done.seconds if done.seconds else 0.0
-        done.text, done.finish_reason = self.ending.finish(canvas)
-        region = canvas.canvas[canvas.start :].copy()
-        if self.request.error is not None:
-            done.error, done.finish_reason = str(self.request.error), "error"
-        elif self.ending.text.end_ids:
-            region[region == canvas.mask_id] = min(self.ending.text.end_ids)
-        done.token_ids = region.tolist()
-        return done
 
 
 class Engine:
@@ -178,8 +97,8 @@ class Engine:
         """
         if batch_size < 1:
             raise OptionError(f"batch_size must be 1 or more, not {batch_size}")
-        waiting = [self._task(i, prompt, config) for i, (prompt, config) in enumerate(jobs)][::-1]
-        running: dict[int, Task] = {}
+        waiting = [self.track(i, prompt, config) for i, (prompt, config) in enumerate(jobs)][::-1]
+        running: dict[int, Tracked] = {}
         requests: list[Request] = []
         steps = decode(requests, self.runner)
         while True:
@@ -209,14 +128,18 @@ class Engine:
         self, prompt: Prompt, config: GenerationConfig | None = None, **options: Any
     ) -> Iterator[Frame]:
         """Decode one prompt and yield every step with the canvas after it."""
-        task = self._task(0, prompt, GenerationConfig.of(config, **options))
+        task = self.track(0, prompt, GenerationConfig.of(config, **options))
         sequence = task.request.sequence
         for step in decode([task.request], self.runner):
             yield Frame(step, sequence.canvas.copy(), sequence.start)
         if task.request.error is not None:
             raise task.request.error
 
-    def _task(self, number: int, prompt: Prompt, config: GenerationConfig) -> Task:
+    def track(self, number: int, prompt: Prompt, config: GenerationConfig) -> Tracked:
+        """A request for the decoding loop, checked and not yet begun, with what counts it.
+
+        Raises ``PromptError`` or ``OptionError`` where it cannot be decoded.
+        """
         ids = self.text.encode(prompt)
         length = len(ids) + config.gen_length
         if length > self.network.shape.max_positions:
@@ -237,7 +160,7 @@ class Engine:
         )
         if config.early_stop:
             request.finished = ending.reached
-        return Task(request, ending, time.perf_counter())
+        return Tracked(request, ending, time.perf_counter())
 
 
 def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "auto") -> Engine:
@@ -260,20 +183,6 @@ def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "a
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.family)
     text = _text(tokenizer, checkpoint.config, checkpoint.family, network.shape.vocab_size)
     return Engine(network, checkpoint.family, text)
-
-
-def make_strategy(config: GenerationConfig) -> Strategy:
-    """The window rule and commit rule that the options name, fresh for one request."""
-    windows: WindowRule = Sliding(config.window or config.DEFAULT_WINDOW)
-    if config.block_length:
-        windows = Block(config.block_length)
-    if config.tokens_per_step:
-        return Strategy(windows, PerStep(config.tokens_per_step))
-    if config.steps:
-        return Strategy(windows, Schedule(config.steps // config.blocks))
-    if config.factor:
-        return Strategy(windows, Factor(config.factor))
-    return Strategy(windows, Threshold(config.threshold or config.DEFAULT_THRESHOLD))
 
 
 def _is_many(prompts: Prompt | Sequence[Prompt]) -> bool:

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from entropycache.completion import Completion, Frame
 from entropycache.config import GenerationConfig
-from entropycache.engine import Completion, Engine, Frame, Prompt
+from entropycache.engine import Engine, Prompt
 from entropycache.errors import OptionError, RecordError
 from entropycache.policies import make_policy
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -24,6 +23,7 @@ from entropycache.models.dream import DREAM
 from entropycache.models.family import Family
 from entropycache.models.llada import LLADA
 from entropycache.models.transformer import LayerWeights, Shape, Transformer
+from entropycache.models.weights import checked, open_weights
 
 FAMILIES: dict[str, Family] = {family.model_type: family for family in (LLADA, DREAM)}
 EMBEDDED = "tiny"
@@ -122,7 +122,7 @@ def load_network(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.devic
     """Read a checkpoint's weights, memory-mapped, shard by shard, straight into fused matrices."""
     shape = read_shape(checkpoint)
     with ExitStack() as stack:
-        tensors = _open_weights(checkpoint.folder, stack)
+        tensors = open_weights(checkpoint.folder, stack)
 
         def fused(names: Iterator[str] | list[str], *sizes: tuple[int, ...]) -> Tensor:
             whole = torch.empty(
@@ -147,7 +147,7 @@ def adopt_network(family: Family, shape: Shape, tensors: Mapping[str, Tensor]) -
     def one(name: str, size: tuple[int, ...]) -> Tensor:
         if name not in tensors:
             raise CheckpointError(f"the model has no weight {name!r}")
-        return _checked(tensors[name].detach(), name, size, "the model")
+        return checked(tensors[name].detach(), name, size, "the model")
 
     def group(names: list[str], sizes: list[tuple[int, ...]]) -> list[Tensor]:
         return [one(name, size) for name, size in zip(names, sizes, strict=True)]
@@ -222,65 +222,3 @@ def save_network(
     save_file(plain, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)
     (folder / "config.json").write_text(json.dumps(dict(config), indent=1) + "\n", encoding="utf-8")
-
-
-def _open_weights(folder: Path, stack: ExitStack) -> Callable[[str, tuple[int, ...]], Tensor]:
-    """A reader of tensors by name and expected size over all shards of a folder, each mapped into
-    memory.
-    """
-    where = _weight_map(folder)
-    opened: dict[str, Any] = {}
-
-    def shard(name: str) -> Any:
-        if name not in opened:
-            path = folder / name
-            if not path.is_file():
-                raise CheckpointError(f"{folder}: weight file {name} is missing")
-            try:
-                opened[name] = stack.enter_context(safe_open(path, framework="pt"))
-            except (SafetensorError, OSError) as error:
-                raise CheckpointError(
-                    f"{path}: damaged or truncated weight file: {error}"
-                ) from error
-        return opened[name]
-
-    if not where:
-        single = folder / "model.safetensors"
-        for path in [single] if single.exists() else sorted(folder.glob("*.safetensors")):
-            where |= dict.fromkeys(shard(path.name).keys(), path.name)
-    if not where:
-        raise CheckpointError(f"{folder}: no *.safetensors weight file")
-
-    def read(name: str, size: tuple[int, ...]) -> Tensor:
-        if name not in where:
-            raise CheckpointError(
-                f"{folder}: no weight {name!r} in its {len(set(where.values()))} weight file(s)"
-            )
-        try:
-            tensor = shard(where[name]).get_tensor(name)
-        except SafetensorError as error:
-            raise CheckpointError(
-                f"{folder / where[name]}: cannot read {name!r}: {error}"
-            ) from error
-        return _checked(tensor, name, size, str(folder / where[name]))
-
-    return read
-
-
-def _weight_map(folder: Path) -> dict[str, str]:
-    """Which shard holds which weight, from the index file where there is one."""
-    index = folder / "model.safetensors.index.json"
-    if not index.exists():
-        return {}
-    try:
-        return dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{index}: not a weight index: {error!r}") from error
-
-
-def _checked(tensor: Tensor, name: str, size: tuple[int, ...], where: str) -> Tensor:
-    if tuple(tensor.shape) != size:
-        raise CheckpointError(
-            f"{where}: {name} has shape {tuple(tensor.shape)}; the config asks for {size}"
-        )
-    return tensor

@@ -62,8 +62,8 @@ class Fused(nn.Module):
 
 
 class RotaryTable(nn.Module):
-    """Cosines and sines of every position, built once. Halves are rotated, as in both published
-    families.
+    """Cosines and sines of every position, built once, for embeddings that rotate halves, as both
+    published families do: the second half's sines belong to the first half of the output, negated.
     """
 
     cos: Tensor
@@ -76,27 +76,30 @@ class RotaryTable(nn.Module):
         positions = torch.arange(shape.max_positions, dtype=precise, device=device)
         angles = torch.outer(positions, 1.0 / shape.rope_theta**half)
         kept = precise if shape.rotate_in_float32 else dtype
-        self.register_buffer("cos", angles.cos().to(kept), persistent=False)
-        self.register_buffer("sin", angles.sin().to(kept), persistent=False)
+        cos, sin = angles.cos(), angles.sin()
+        self.register_buffer("cos", torch.cat((cos, cos), dim=1).to(kept), persistent=False)
+        self.register_buffer("sin", torch.cat((-sin, sin), dim=1).to(kept), persistent=False)
 
     def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines ``(rows, 1, head_dim / 2)`` of ``positions`` ``(rows,)``."""
+        """Cosines and signed sines ``(rows, 1, head_dim)`` of ``positions`` ``(rows,)``."""
         return self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Apply the rotary embedding to ``(rows, heads, head_dim)``, in the table's precision."""
     first, second = x.to(cos.dtype).chunk(2, dim=-1)
-    turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-    return turned.to(x.dtype)
+    swapped = torch.cat((second, first), dim=-1)
+    return torch.addcmul(swapped * sin, x.to(cos.dtype), cos).to(x.dtype)
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """RMSNorm computed in at least float32, cast back, then scaled (both families' order of
-    operations).
+    """RMSNorm of ``(rows, width)`` computed in at least float32, cast back, then scaled (both
+    families' order of operations). Products of mixed precision are made in the higher one.
     """
-    precise = x if x.dtype == torch.float64 else x.float()
-    return weight * F.rms_norm(precise, (x.shape[-1],), eps=eps).to(x.dtype)
+    precise = torch.promote_types(x.dtype, torch.float32)
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=precise)
+    scale = torch.rsqrt(norm * norm / x.shape[-1] + eps)
+    return weight * (x * scale).to(x.dtype)
 
 
 @dataclass(frozen=True)

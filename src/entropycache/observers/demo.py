@@ -14,8 +14,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text as Line
 
+from entropycache.completion import Frame
 from entropycache.config import GenerationConfig
-from entropycache.engine import Engine, Frame
+from entropycache.engine import Engine
 from entropycache.problems import HeldOut, held_out
 from entropycache.text import Ending
 

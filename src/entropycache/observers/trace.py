@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from entropycache.engine import Frame
+from entropycache.completion import Frame
 from entropycache.errors import RecordError
 from entropycache.text import Text
 

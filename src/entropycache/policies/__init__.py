@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from entropycache.config import Spec, build
 from entropycache.errors import OptionError
 from entropycache.policies.base import Policy, Sources
 from entropycache.policies.entropy import EntropyCache
 from entropycache.policies.none import NoCache
+from entropycache.specs import Spec, build
 
 POLICIES: dict[str, type[Policy]] = {"none": NoCache, "entropy": EntropyCache}
 

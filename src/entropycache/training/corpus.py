@@ -128,7 +128,26 @@ def draw_chunk(mixture: Mixture, index: int, size: int, seeds: range) -> Iterato
         yield Example(turns, rng.randint(1, mixture.max_tail if long else 12), task)
 
 
+COPYING = "copying"
+"""A drill, not a task: lists of words and numbers to be repeated. It teaches the network early to
+look things up in the prompt, which every task needs; nothing is evaluated on it."""
+
+
+def _copying(rng: random.Random, seeds: range) -> Problem:
+    words = _generator("spell_backward", seeds).words
+    names = _generator("word_sorting", seeds).words
+    count = rng.randint(3, 16)
+    items = [
+        rng.choice((rng.choice(words), rng.choice(names), str(rng.randrange(10_000))))
+        for _ in range(count)
+    ]
+    text = ", ".join(items)
+    return Problem(COPYING, seeds.start, f"Copy this list: {text}", text, f"#### {text}")
+
+
 def _fresh(task: str, rng: random.Random, seeds: range, held_out: frozenset[str]) -> Problem:
+    if task == COPYING:
+        return _copying(rng, seeds)
     while True:
         item = problem(task, rng.choice(seeds), seeds)
         if item.question not in held_out:

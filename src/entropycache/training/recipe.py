@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from entropycache.models.transformer import Shape
-from entropycache.training.corpus import TRAINING_SEEDS, Mixture, draw_chunk, texts
+from entropycache.training.corpus import COPYING, TRAINING_SEEDS, Mixture, draw_chunk, texts
 from entropycache.training.objective import Objective
 from entropycache.training.tasks import TASKS
 from entropycache.training.trainer import Stage, TrainConfig
@@ -36,6 +36,11 @@ _FIRST = dict.fromkeys(TASKS, 0.25) | {
 STAGES = (
     Stage(0, Mixture(_EVEN, few_shot=0.0, long_tail=0.08), Objective.MASKED, rate=3e-3),
     Stage(600, Mixture(_FIRST, few_shot=0.0, long_tail=0.03), Objective.AUTOREGRESSIVE),
+    Stage(
+        900,
+        Mixture(_FIRST | {COPYING: 4.0}, few_shot=0.0, long_tail=0.03),
+        Objective.AUTOREGRESSIVE,
+    ),
 )
 
 

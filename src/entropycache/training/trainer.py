@@ -7,7 +7,6 @@ Knows neither how text becomes batches nor how accuracy is decoded; both are giv
 from __future__ import annotations
 
 import json
-import math
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from entropycache.models.transformer import LayerWeights, Shape, Transformer
+from entropycache.models.random import random_network
+from entropycache.models.transformer import Shape, Transformer
 from entropycache.training.batches import batches, encode
 from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
 from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
@@ -49,35 +49,6 @@ class TrainConfig:
     batch_tokens: int = 8192
     chunk_examples: int = 4096
     seed: int = 0
-
-
-def random_network(shape: Shape, seed: int) -> Transformer:
-    """A freshly initialised float32 network: normal with deviation 0.02, output projections scaled
-    down by depth.
-    """
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(*size: int, scale: float = 0.02) -> Tensor:
-        return torch.randn(*size, generator=generator) * scale
-
-    w, small = shape.width, 0.02 / math.sqrt(2 * shape.layers)
-    heads, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    bias = [torch.zeros(heads + 2 * kv)] if shape.qkv_bias else []
-    layers = [
-        LayerWeights(
-            attn_norm=torch.ones(w),
-            qkv=[normal(heads + 2 * kv, w)],
-            qkv_bias=bias,
-            out=normal(w, heads, scale=small),
-            mlp_norm=torch.ones(w),
-            gate_up=[normal(2 * shape.mlp_width, w)],
-            down=normal(w, shape.mlp_width, scale=small),
-        )
-        for _ in range(shape.layers)
-    ]
-    return Transformer(
-        shape, normal(shape.vocab_size, w), layers, torch.ones(w), normal(shape.vocab_size, w)
-    )
 
 
 @dataclass

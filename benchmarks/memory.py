@@ -1,0 +1,41 @@
+"""Peak memory of decoding a canvas of 4096 with LLaDA's vocabulary and a window as large as the
+canvas: a canvas × vocabulary tensor would take 2.07 GB in float32. Run: ``python
+benchmarks/memory.py``.
+"""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import replace
+
+import common
+
+CANVAS = 4096
+
+
+def peak() -> float:
+    """Largest resident size of this process so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def main() -> None:
+    """Decode a few steps and compare the peak with the tensor that must not exist."""
+    shape = replace(common.HALF_BILLION, width=256, layers=2, heads=4, kv_heads=4, mlp_width=512)
+    engine = common.random_engine(shape)
+    engine.generate([1, 2, 3], gen_length=8)
+    before = peak()
+    options = {"gen_length": CANVAS - 3, "window": CANVAS, "tokens_per_step": 1024}
+    done = engine.generate([1, 2, 3], policy="none", **options)
+    common.save(
+        "memory",
+        "python benchmarks/memory.py",
+        canvas=CANVAS,
+        vocabulary=shape.vocab_size,
+        forwards=done.forwards,
+        peak_increase_mb=round(peak() - before),
+        canvas_times_vocabulary_float32_mb=round(CANVAS * shape.vocab_size * 4 / 1e6),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What decoding gives back: completions, frames, and the counts kept while a request runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entropycache.loop import Request
+from entropycache.plan import Step
+from entropycache.text import Ending
+
+
+@dataclass
+class Completion:
+    """What one prompt gave.
+
+    ``token_ids`` is the whole generated region; where decoding stopped early the rest is filled
+    with the end token. ``commits`` lists, for each step, the positions committed, counted from the
+    begin of the generated region. ``tokens_per_second`` counts the answer's tokens, before the
+    first end token, over ``seconds`` of wall time. ``error`` says why a request of a batch was
+    aborted; its text is then what was complete before.
+    """
+
+    token_ids: list[int] = field(default_factory=list)
+    text: str = ""
+    finish_reason: str = "length"
+    forwards: int = 0
+    full_passes: int = 0
+    rows_computed: int = 0
+    commits: list[list[int]] = field(default_factory=list)
+    seconds: float = 0.0
+    tokens_per_second: float = 0.0
+    answer_tokens: int = 0
+    prompt_tokens: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One step as it is watched: the step, a copy of the canvas after it ``(length,)``, and where
+    generation begins.
+    """
+
+    step: Step
+    canvas: NDArray[np.int64]
+    start: int
+
+
+@dataclass
+class Tracked:
+    """A request in the engine: its loop request, when its text ends, and the counts so far."""
+
+    request: Request
+    ending: Ending
+    began: float
+    completion: Completion = field(default_factory=Completion)
+
+    def note(self, step: Step) -> None:
+        """Count a step."""
+        done, start = self.completion, self.request.sequence.start
+        done.forwards += 1
+        done.full_passes += step.full
+        done.rows_computed += len(step.rows)
+        done.commits.append((step.commit.positions - start).tolist())
+
+    def close(self) -> Completion:
+        """The completion, once the request has ended."""
+        done, canvas = self.completion, self.request.sequence
+        done.seconds = time.perf_counter() - self.began
+        done.prompt_tokens = canvas.start
+        done.answer_tokens = len(self.ending.answer(canvas))
+        done.tokens_per_second = done.answer_tokens / done.seconds if done.seconds else 0.0
+        done.text, done.finish_reason = self.ending.finish(canvas)
+        region = canvas.canvas[canvas.start :].copy()
+        if self.request.error is not None:
+            done.error, done.finish_reason = str(self.request.error), "error"
+        elif self.ending.text.end_ids:
+            region[region == canvas.mask_id] = min(self.ending.text.end_ids)
+        done.token_ids = region.tolist()
+        return done

@@ -1,0 +1,66 @@
+"""The one parser of specs such as ``entropy:tau=1.0,k=64``: a name, and fields of a dataclass."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from entropycache.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A name and its options as written: ``name`` or ``name:key=value,key=value``."""
+
+    name: str
+    options: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, text: str) -> Spec:
+        """Split a spec; values stay text."""
+        name, colon, rest = text.strip().partition(":")
+        options: dict[str, str] = {}
+        for part in rest.split(",") if colon else []:
+            key, equals, value = (piece.strip() for piece in part.partition("="))
+            if not (key and equals and value):
+                raise OptionError(f"{text!r}: expected name:key=value,key=value but found {part!r}")
+            if key in options:
+                raise OptionError(f"{text!r}: option {key!r} is given twice")
+            options[key] = value
+        return cls(name, options)
+
+
+T = TypeVar("T")
+
+
+def build(kind: type[T], spec: Spec) -> T:
+    """An instance of a dataclass from a spec; an option it lacks, or a value of the wrong type, is
+    an error.
+    """
+    assert dataclasses.is_dataclass(kind)
+    types = typing.get_type_hints(kind)
+    fields = [f.name for f in dataclasses.fields(kind) if f.init]
+    values = {}
+    for key, text in spec.options.items():
+        if key not in fields:
+            known = ", ".join(fields) or "none"
+            raise OptionError(f"{spec.name}: unknown option {key!r}; known: {known}")
+        values[key] = _convert(f"{spec.name}: {key}", text, types[key])
+    return kind(**values)
+
+
+def _convert(what: str, text: str, kind: type) -> Any:
+    if kind is bool and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if kind is not bool:
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    accepted = {int: "a whole number", float: "a number", bool: "true or false"}.get(
+        kind, kind.__name__
+    )
+    raise OptionError(f"{what} must be {accepted}, not {text!r}")
