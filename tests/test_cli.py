@@ -73,6 +73,8 @@ def test_every_setting_is_an_option():
         (["--input", "x.jsonl"], "--input and --output go together"),
         (["--prompt-ids", "1", "--trace", "/no/such/dir/t"], "cannot be written"),
         (["--chat", "--json"], "is a conversation"),
+        (["--input", "x", "--output", "y", "--json"], "--json prints one completion"),
+        (["--input", "x", "--output", "x"], "are the same file"),
     ],
 )
 def test_a_mistake_is_one_sentence(arguments, said):
@@ -150,10 +152,60 @@ def test_a_wrong_record_names_its_line_and_nothing_is_written(tmp_path, line, sa
 
 def test_an_output_of_something_else_is_not_overwritten(tmp_path):
     write_records(tmp_path / "in.jsonl", {"id": 1, "prompt_ids": [1]})
-    (tmp_path / "out.jsonl").write_text("my notes\n")
     files = ["--input", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.jsonl")]
-    assert "is not an output of this command" in refused("generate", *MODEL, *FAST, *files)
-    assert (tmp_path / "out.jsonl").read_text() == "my notes\n"
+    for notes in ("my notes\n", "my notes", '{"a": 1}\n', "[1]\n"):
+        (tmp_path / "out.jsonl").write_text(notes)
+        assert "is not an output of this command" in refused("generate", *MODEL, *FAST, *files)
+        assert (tmp_path / "out.jsonl").read_text() == notes
+    files = ["--input", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "no" / "x")]
+    assert "cannot be written" in refused("generate", *MODEL, *FAST, *files)
+
+
+def test_a_run_is_not_resumed_with_other_settings(tmp_path):
+    write_records(tmp_path / "in.jsonl", {"id": 1, "prompt_ids": [1]})
+    files = ["--input", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.jsonl")]
+    assert run("generate", *MODEL, *FAST, *files).exit_code == 0
+    assert "other settings" in refused("generate", *MODEL, *FAST, "--seed", "3", *files)
+    write_records(tmp_path / "in.jsonl", {"id": 1, "prompt_ids": [2]})
+    assert "another prompt" in refused("generate", *MODEL, *FAST, *files)
+
+
+def test_characters_that_break_lines_elsewhere_do_not_break_records(tmp_path):
+    options = ["--gen-length", "8", "--tokens-per-step", "8", "--policy", "none"]
+    record = json.dumps({"id": "é", "prompt": "a\u2028b\x85c"}, ensure_ascii=False)
+    (tmp_path / "in.jsonl").write_text(record + "\n", encoding="utf-8")
+    files = ["--input", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.jsonl")]
+    assert "1 prompts decoded" in run("generate", *options, *files).output
+    data = (tmp_path / "out.jsonl").read_bytes()
+    assert "1 were there already" in run("generate", *options, *files).output
+    (tmp_path / "out.jsonl").write_bytes(data[: data.index("é".encode()) + 1])
+    assert "1 prompts decoded, 0 were there already" in run("generate", *options, *files).output
+
+
+def test_a_prompt_that_cannot_be_decoded_is_named_by_its_id(tmp_path):
+    write_records(
+        tmp_path / "in.jsonl",
+        {"id": "fine", "prompt_ids": [1]},
+        {"id": "long", "prompt_ids": [1] * 600},
+    )
+    files = ["--input", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.jsonl")]
+    message = refused("generate", *MODEL, *FAST, *files)
+    assert message.startswith("id 'long': prompt and gen_length make 616 positions")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_an_empty_answer_prints_nothing_but_says_so(monkeypatch, capsys):
+    from entropycache import commands
+    from entropycache.completion import Completion
+
+    class Empty:
+        text = None
+
+        def generate(self, *arguments, **options):
+            return Completion()
+
+    done = commands.generate_one(Empty(), "x", "prompt", GenerationConfig(), None)
+    assert not done.text and "the answer is empty" in capsys.readouterr().err
 
 
 def test_a_trace_is_written_and_drawn(tmp_path):

@@ -7,12 +7,17 @@ import gc
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import nn
 
 import entropycache
 from entropycache import Engine, EntropyCacheError, GenerationConfig, load
 from entropycache.errors import CheckpointError, NonFiniteLogitsError, OptionError, PromptError
+from entropycache.plan import Commit
+from entropycache.sequence import Sequence as Canvas
+from entropycache.text import Ending, Text
 from tests.conftest import DATA, FAMILIES
 
 PLAIN = GenerationConfig(policy="none", tokens_per_step=1, block_length=8, gen_length=16)
@@ -70,6 +75,12 @@ def test_a_text_prompt_and_a_chat_go_through_the_tokenizer(tiny):
         ([1, -2], "token id -2 is outside"),
         ([{"role": "user"}], "needs role and content"),
         ([1, "a"], "a prompt is text, a list of token ids, or a list of messages"),
+        ({"role": "user", "content": "x"}, "list of messages with role and content, not dict"),
+        (5, "not int"),
+        (None, "not NoneType"),
+        ([10**30], "outside the vocabulary"),
+        ([True, False], "whole numbers"),
+        ("a \ud800 b", "not text that can be encoded"),
         ([300] * 5000, "this model has 4096"),
     ],
 )
@@ -95,6 +106,26 @@ def test_wrong_settings_stop_before_anything_is_decoded(engines):
         engines("llada").generate([1], treshold=0.9)
     with pytest.raises(OptionError, match="batch_size must be 1 or more"):
         engines("llada").generate([[1], [2]], batch_size=0)
+    with pytest.raises(OptionError, match="batch_size must be 1 or more"):
+        engines("llada").generate([1], batch_size=0)
+
+
+@pytest.mark.parametrize("ids", [[], [1] * 600, [1.7, 2.2], [-1]])
+def test_logits_of_what_is_not_a_canvas_are_refused(engines, ids):
+    with pytest.raises(PromptError):
+        engines("llada").logits(ids)
+
+
+def test_logits_can_be_worked_on(engines):
+    logits = engines("llada").logits([1, 158, 3])
+    logits[:, 0] = 0.0
+    assert not logits.requires_grad
+
+
+def test_a_chat_that_the_template_refuses_says_so(tiny, monkeypatch):
+    monkeypatch.setattr(tiny.text.tokenizer, "chat_template", "{{ raise_exception('no') }}")
+    with pytest.raises(PromptError, match="template refuses this chat: no"):
+        tiny.generate([{"role": "user", "content": "x"}])
 
 
 @pytest.mark.parametrize("policy", ["none", "entropy:tau=0.5"])
@@ -107,6 +138,7 @@ def test_early_stop_gives_the_same_text_with_fewer_passes(tiny, policy):
         assert short.text == whole.text
         assert short.finish_reason == whole.finish_reason
         assert short.commits == whole.commits[: len(short.commits)]
+        assert len(short.commits) < len(whole.commits)
         assert len(short.token_ids) == len(whole.token_ids) == 64
         assert tiny.text.mask_id not in short.token_ids
 
@@ -188,6 +220,54 @@ def test_stop_strings_cut_the_text_and_end_decoding(tiny):
     assert cut.forwards < whole.forwards
     late = tiny.generate(prompt, stop=stop, early_stop=False, **options)
     assert late.text == cut.text
+
+
+class Letters:
+    """A tokenizer of letters, as far as endings ask."""
+
+    def convert_ids_to_tokens(self, token_id):
+        return str(token_id)
+
+    def decode(self, ids, skip_special_tokens=True):
+        return "".join(chr(96 + i) for i in ids)
+
+
+@given(
+    st.lists(st.integers(1, 3), min_size=1, max_size=12),
+    st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=3),
+    st.integers(1, 4),
+    st.randoms(use_true_random=False),
+)
+def test_stop_strings_give_the_same_text_early_and_late(ids, stop, stride, order):
+    """Whatever the strings, however many tokens a step, in whatever order they are committed."""
+    text = Text(Letters(), 0, frozenset({99}), 100)
+    places = list(range(len(ids)))
+    order.shuffle(places)
+    canvas = Canvas(np.zeros(len(ids), np.int64), 0, 0)
+    ending, early = Ending(text, tuple(stop)), None
+    for i in range(0, len(places), stride):
+        chosen = np.array(sorted(places[i : i + stride]))
+        canvas.apply(Commit(chosen, np.array(ids)[chosen], chosen))
+        if early is None and ending.reached(canvas):
+            early = (ending.finish(canvas), ending.answer(canvas).tolist())
+    late = (ending.finish(canvas), ending.answer(canvas).tolist())
+    assert early in (None, late)
+    whole = text.decode(np.array(ids))
+    assert (late[0][1] == "stop") == any(s in whole for s in stop) == (early is not None)
+    assert not any(s in late[0][0] for s in stop)
+    assert text.decode(np.array(late[1], np.int64)) == late[0][0]
+
+
+def test_a_callback_that_raises_leaves_no_slot_behind(engines):
+    def fail(frame):
+        raise KeyError("mine")
+
+    engine = engines("llada")
+    try:
+        engine.generate([[1], [2]], PLAIN, on_step=fail)
+    except KeyError as error:
+        assert error.args == ("mine",)
+        assert len(engine.runner.store) == 0
 
 
 def test_stream_yields_every_canvas(engines):

@@ -94,6 +94,12 @@ def test_an_unreadable_config_is_named(folder):
         ({"alibi": True}, "alibi=True; supported: False"),
         ({"layer_norm_type": "default"}, "layer_norm_type='default'"),
         ({"mask_token_id": "absent"}, "no mask token"),
+        ({"mask_token_id": None}, "no mask token"),
+        ({"mask_token_id": 5000}, "outside the vocabulary of 160 entries"),
+        ({"d_model": None}, "a number of the config cannot be used"),
+        ({"n_heads": 0}, "a number of the config cannot be used"),
+        ({"max_sequence_length": None}, "max_positions comes to None"),
+        ({"mlp_hidden_size": None, "mlp_ratio": 2.7}, "mlp_width comes to 172.8"),
     ],
 )
 def test_a_config_that_does_not_fit_is_named(folder, changes, said):
@@ -132,7 +138,7 @@ def test_a_model_that_is_nowhere_says_where_it_was_sought(name, said):
 
 
 def test_unknown_dtypes_and_devices_are_refused():
-    with pytest.raises(CheckpointError, match="unknown dtype 'int4'; known: auto, bfloat16"):
+    with pytest.raises(OptionError, match="unknown dtype 'int4'; known: auto, bfloat16"):
         load(str(DATA / "llada"), dtype="int4")
     with pytest.raises(OptionError, match="device 'abacus' cannot be used"):
         load(str(DATA / "llada"), device="abacus")
@@ -162,3 +168,32 @@ def test_tied_heads_share_the_embedding(folder):
     engine = load(str(folder), dtype="float32", device="cpu")
     assert engine.network.head is engine.network.embedding
     assert torch.equal(engine.logits([1, 2, 3]), untied)
+
+
+def test_quantised_weights_are_refused_rather_than_cast(folder):
+    tensors = load_file(folder / "model.safetensors")
+    name = "model.transformer.blocks.0.attn_out.weight"
+    tensors[name] = tensors[name].to(torch.int8)
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match="attn_out.weight is stored as torch.int8"):
+        load(str(folder))
+
+
+def test_a_damaged_tokenizer_is_named(folder):
+    (folder / "tokenizer.json").write_text("{")
+    with pytest.raises(CheckpointError, match="its tokenizer cannot be read"):
+        load(str(folder))
+
+
+def test_a_tokenizer_of_vocabulary_and_merges_is_read_as_dream_publishes_it(tmp_path):
+    shutil.copytree(DATA / "dream", tmp_path / "model")
+    folder = tmp_path / "model"
+    words = ["h", "i", "hi", "!"]
+    (folder / "vocab.json").write_text(json.dumps({w: i for i, w in enumerate(words)}))
+    (folder / "merges.txt").write_text("#version: 0.2\nh i\n")
+    added = {"158": {"content": "<|mask|>", "special": True}}
+    config = {"tokenizer_class": "DreamTokenizer", "added_tokens_decoder": added}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    engine = load(str(folder), device="cpu")
+    assert engine.text.encode("hi!").tolist() == [2, 3]
+    assert engine.text.decode(engine.text.encode("hi!")) == "hi!"

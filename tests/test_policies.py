@@ -111,12 +111,17 @@ def test_specs_build_policies_and_say_what_is_wrong():
             make_policy(spec)
 
 
-def test_dream_recomputes_the_masks_and_the_rows_that_predict_them(engines):
-    """On Dream the window's own rows are rewritten as well as their sources."""
-    engine = engines("dream")
-    frames = engine.stream([1, 2, 3], gen_length=16, policy="entropy:tau=99,k=2", window=4)
-    next(frames)
+@pytest.mark.parametrize("family", ["llada", "dream"])
+def test_a_partial_pass_computes_the_window_its_sources_and_the_recent_positions(engines, family):
+    """Exactly these; on Dream the window's own rows are rewritten as well as their sources."""
+    engine = engines(family)
+    frames = engine.stream([1, 2, 3], gen_length=16, policy="entropy:tau=99,k=3", window=4)
+    commits = [next(frames).step.commit.positions.tolist()]
     for frame in frames:
-        window = frame.step.window.positions
+        window = frame.step.window.positions.tolist()
         assert frame.step.plan.reason is Reason.PARTIAL
-        assert set(window) | set(window - 1) <= set(frame.step.rows.tolist())
+        recent = [p for step in reversed(commits) for p in step][:3]
+        sources = window if family == "llada" else [p - 1 for p in window]
+        assert frame.step.rows.tolist() == sorted({*window, *sources, *recent})
+        commits.append(frame.step.commit.positions.tolist())
+    assert len(commits) > 3

@@ -161,7 +161,7 @@ def test_entropies_do_not_depend_on_the_chunks(engines, monkeypatch):
 
     def entropies():
         frames = engines("llada").stream([1, 2], gen_length=24, window=24, tokens_per_step=4)
-        return np.concatenate([frame.step.entropies() for frame in frames])
+        return np.concatenate([frame.step.entropies for frame in frames])
 
     whole = entropies()
     monkeypatch.setattr(scoring, "CHUNK_ENTRIES", 5 * 160)
@@ -177,3 +177,17 @@ def test_slots_are_released_when_all_is_done_or_abandoned(engines):
     assert len(engine.runner.store) == 0
     list(decode([request(engine, NoCache(), Idle())], engine.runner))
     assert len(engine.runner.store) == 0
+
+
+def test_scores_let_go_of_the_logits_at_the_next_pass_and_steps_keep_what_was_asked(engines):
+    """Whoever keeps steps keeps small arrays, not logits of a whole vocabulary."""
+    engine = engines("llada")
+    steps = decode([request(engine, NoCache(), Idle())], engine.runner)
+    first = next(steps)
+    kept = first.entropies
+    second = next(steps)
+    next(steps)
+    assert first.entropies is kept
+    with pytest.raises(AssertionError, match="until the next pass"):
+        second.scores.entropy(second.commit.chosen)
+    steps.close()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from entropycache.config import Confidence, Sampling
-from entropycache.scoring import Chunk, Sampler, draw, score
+from entropycache.scoring import Chunk, Sampler, _dots_at_once, _dots_by_row, draw, score
 
 VOCAB, MASK = 50, 7
 
@@ -19,7 +19,7 @@ def random_logits(rows: int = 6, scale: float = 4.0) -> torch.Tensor:
 def scores_of(logits: torch.Tensor, *samplings: Sampling, counts=None):
     counts = counts or [len(logits)]
     samplers = [Sampler(s) for s in samplings or (Sampling(),)]
-    return score(lambda rows: rows.clone(), logits, counts, samplers, MASK, VOCAB)
+    return score(lambda rows: rows.clone(), logits, counts, samplers, MASK, VOCAB)[0]
 
 
 def without_mask(logits: torch.Tensor) -> torch.Tensor:
@@ -137,3 +137,12 @@ def test_a_chunk_suppresses_with_a_finite_number():
     chunk = Chunk(random_logits(), MASK)
     assert chunk.logits.isfinite().all()
     assert chunk.probabilities[:, MASK].eq(0).all()
+
+
+def test_the_entropy_of_a_gpu_is_that_of_a_cpu():
+    """The kernel for a GPU, on a CPU: all rows at once, the same numbers."""
+    chunk, rows = Chunk(random_logits(), MASK), torch.tensor([4, 0, 2])
+    one, all_at_once = (
+        f(chunk.probabilities, chunk.logits, rows) for f in (_dots_by_row, _dots_at_once)
+    )
+    torch.testing.assert_close(one, all_at_once)

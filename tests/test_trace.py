@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 
 import numpy as np
 import pytest
 
-from entropycache.errors import RecordError
+from entropycache.errors import OptionError, RecordError
 from entropycache.observers.pictures import CACHED, RECOMPUTED, draw_png, grids, write_html
 from entropycache.observers.trace import TraceWriter, read_trace
 from tests.conftest import FAMILIES
@@ -23,8 +22,7 @@ def traced(engines, tmp_path):
 
     def make(family):
         engine, path = engines(family), tmp_path / "run.jsonl"
-        with path.open("w") as file:
-            writer = TraceWriter(file, engine.text, family)
+        with TraceWriter(path, engine.text, family) as writer:
             done = engine.generate([[1, 2, 3], [9, 8, 7, 6, 5]], on_step=writer.write, **OPTIONS)
         return path, done
 
@@ -44,7 +42,7 @@ def test_replaying_a_trace_rebuilds_every_canvas(engines, traced, family):
         recorded = trace.requests[i].steps
         for record, frame in zip(recorded, frames, strict=True):
             assert record.get("rows", frame.step.rows.tolist()) == frame.step.rows.tolist()
-            np.testing.assert_allclose(record["entropy"], frame.step.entropies(), atol=1e-4)
+            np.testing.assert_allclose(record["entropy"], frame.step.entropies, atol=1e-4)
 
 
 def test_a_trace_names_its_version_and_other_versions_are_refused(traced, tmp_path):
@@ -52,16 +50,51 @@ def test_a_trace_names_its_version_and_other_versions_are_refused(traced, tmp_pa
     lines = path.read_text().splitlines()
     assert json.loads(lines[0])["trace"] == 1
     for text, said in {
-        "": "holds no request",
+        "": "holds no step",
+        "[1]": "line 1: not a trace",
+        lines[0]: "holds no step",
+        lines[1] + "\n": "line 1: not a trace of version 1: the first line says None",
         '{"trace": 2}': "line 1: not a trace of version 1: the first line says 2",
-        lines[0] + "\nnot json": "line 2: not a trace",
+        lines[0] + "\nnot json": "line 2: not JSON",
         lines[0] + '\n{"request": 5, "step": 0}': "line 2",
     }.items():
-        (tmp_path / "bad").write_text(text)
+        (tmp_path / "bad").write_text(text + "\n")
         with pytest.raises(RecordError, match=said):
             read_trace(tmp_path / "bad")
     with pytest.raises(RecordError, match="cannot be read"):
         read_trace(tmp_path / "absent")
+
+
+def test_a_trace_that_was_cut_short_is_read_as_far_as_it_goes(traced, tmp_path):
+    path, _ = traced("llada")
+    data = path.read_bytes()
+    whole = read_trace(path).requests[0].steps
+    for end in (len(data) - 1, len(data) // 2):
+        (tmp_path / "cut").write_bytes(data[:end])
+        found = read_trace(tmp_path / "cut").requests[0].steps
+        assert found == whole[: len(found)] and found
+
+
+def test_a_refused_request_leaves_an_older_trace_alone(engines, tmp_path):
+    (tmp_path / "old").write_text("precious")
+    with TraceWriter(tmp_path / "old", engines("llada").text, "x"):
+        pass
+    assert (tmp_path / "old").read_text() == "precious"
+    writer = TraceWriter(tmp_path / "no" / "folder", engines("llada").text, "x")
+    with pytest.raises(OptionError, match="cannot be written"):
+        engines("llada").generate([1], on_step=writer.write, **OPTIONS)
+
+
+def test_a_resumed_trace_is_appended_to_under_the_names_of_the_records(engines, tmp_path):
+    engine, path = engines("llada"), tmp_path / "t.jsonl"
+    for names, resumed in (("ab", False), ("bc", True)):
+        with TraceWriter(path, engine.text, "x", list(names), resumed) as writer:
+            engine.generate([[1], [2]], on_step=writer.write, **OPTIONS)
+        path.write_bytes(path.read_bytes() + b'{"request": "torn')
+    trace = read_trace(path)
+    assert set(trace.requests) == {"a", "b", "c"}
+    assert trace.requests["b"].canvas[0] == 1, "opened again by the second run"
+    assert all(r.steps[0]["step"] == 0 for r in trace.requests.values())
 
 
 def test_pictures_tell_recomputed_positions_from_cached_ones(traced, tmp_path):
@@ -79,19 +112,20 @@ def test_pictures_tell_recomputed_positions_from_cached_ones(traced, tmp_path):
 def test_the_page_is_self_contained_and_carries_the_steps(traced, tmp_path):
     path, done = traced("llada")
     trace = read_trace(path)
-    trace.requests[0].prompt[0] = "</script><b>"
+    trace.requests[0].prompt[0] = "<!--<script></script><b>"
     write_html(trace, tmp_path / "run.html", "a <title>")
     page = (tmp_path / "run.html").read_text()
-    assert "a &lt;title&gt;" in page and "</script><b>" not in page
+    assert "a &lt;title&gt;" in page and "</script><b>" not in page and "<!--<script>" not in page
     assert not re.search(r"(src|href)=", page)
     data = json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1])
     assert [len(r["steps"]) for r in data["requests"]] == [c.forwards for c in done]
 
 
-def test_a_trace_is_written_as_it_goes(engines):
-    file = io.StringIO()
-    writer = TraceWriter(file, engines("llada").text, "x")
-    for frame in engines("llada").stream([1], **OPTIONS):
-        before = file.getvalue().count("\n")
-        writer.write(frame)
-        assert file.getvalue().count("\n") == before + (2 if frame.step.index == 0 else 1)
+def test_a_trace_is_written_as_it_goes(engines, tmp_path):
+    path = tmp_path / "t.jsonl"
+    with TraceWriter(path, engines("llada").text, "x") as writer:
+        for frame in engines("llada").stream([1], **OPTIONS):
+            before = path.read_text().count("\n") if path.exists() else 0
+            writer.write(frame)
+            more = 3 if frame.step.index == 0 else 1
+            assert path.read_text().count("\n") == before + more

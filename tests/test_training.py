@@ -12,6 +12,7 @@ import torch
 pytest.importorskip("reasoning_gym")
 
 from entropycache.engine import load
+from entropycache.errors import OptionError
 from entropycache.models.random import random_network
 from entropycache.models.transformer import Shape
 from entropycache.problems import final_answer, held_out, task_names
@@ -169,24 +170,36 @@ def weights_after(trainer: Trainer) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in trainer.network.state_dict().items()}
 
 
-def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(tokenizer, tmp_path):
+def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
+    tokenizer, tmp_path, monkeypatch
+):
     whole = weights_after(Trainer(config(6), tokenizer, tmp_path / "whole", compiled=False))
 
     class Stopped(Exception):
         pass
 
-    def stop(network):
+    def stop(**numbers):
         raise Stopped
 
     first = Trainer(config(6), tokenizer, tmp_path / "cut", compiled=False)
+    monkeypatch.setattr(first, "_log", stop)
     with pytest.raises(Stopped):
-        first.run(every=3, evaluate=stop)
+        first.run(every=3, evaluate=lambda network: {})
     second = Trainer(config(6), tokenizer, tmp_path / "cut", compiled=False)
     assert second.position.step == 3
     resumed = weights_after(second)
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
     assert (tmp_path / "cut" / "train.json").exists()
     assert '"accuracy": 0.5' in (tmp_path / "cut" / "log.jsonl").read_text()
+
+
+def test_a_run_goes_on_with_its_own_shape_and_seed_only(tokenizer, tmp_path):
+    trainer = Trainer(config(6), tokenizer, tmp_path, compiled=False)
+    trainer.save()
+    Trainer(replace(config(9), decay=1), tokenizer, tmp_path, compiled=False)
+    for other in (replace(config(6), seed=1), replace(config(6), shape=replace(SHAPE, layers=1))):
+        with pytest.raises(OptionError, match="begun with another shape or seed"):
+            Trainer(other, tokenizer, tmp_path, compiled=False)
 
 
 def test_training_lowers_the_loss(tokenizer, tmp_path):

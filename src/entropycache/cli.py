@@ -110,6 +110,10 @@ def generate(
     given = sum((prompt is not None or chat, prompt_ids is not None, input is not None))
     if given != 1:
         raise OptionError("give one of --prompt TEXT, --chat, --prompt-ids IDS and --input FILE")
+    if input is not None and json:
+        raise OptionError("--json prints one completion; those of --input go to --output")
+    if input is not None and output is not None and input.resolve() == output.resolve():
+        raise OptionError(f"--input and --output are the same file, {input}")
     if chat and prompt is None and (json or trace):
         raise OptionError(
             "--chat without --prompt is a conversation, which has no --json and no --trace"
@@ -126,7 +130,7 @@ def generate(
         commands.converse(engine, config)
     else:
         completion = commands.generate_one(engine, model, single, config, trace)
-        _print(completion, json)
+        _print(completion, json, text=engine.text.tokenizer is not None)
 
 
 def _single(prompt: str | None, chat: bool, prompt_ids: str | None) -> Prompt | None:
@@ -147,9 +151,9 @@ def _load(model: str, dtype: str, device: str) -> Engine:
     return load(model, dtype=dtype, device=device)
 
 
-def _print(completion: Completion, as_json: bool) -> None:
+def _print(completion: Completion, as_json: bool, text: bool) -> None:
     if not as_json:
-        typer.echo(completion.text or " ".join(map(str, completion.token_ids)))
+        typer.echo(completion.text if text else " ".join(map(str, completion.token_ids)))
         return
     import json
 

@@ -4,29 +4,30 @@ conversation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.progress import track
 
-from entropycache.completion import Completion, Frame
+from entropycache.completion import Completion
 from entropycache.config import GenerationConfig
 from entropycache.engine import Engine, Prompt
-from entropycache.errors import OptionError
+from entropycache.errors import PromptError
 from entropycache.observers.trace import TraceWriter
-from entropycache.records import Record, decode_file, finished_ids
-
-OnStep = Callable[[Frame], None] | None
+from entropycache.records import Record, check, decode_file, unfinished
 
 
 def generate_one(
     engine: Engine, model: str, prompt: Prompt, config: GenerationConfig, trace: Path | None
 ) -> Completion:
     """Decode one prompt."""
-    with _tracing(engine, model, trace) as on_step:
+    with TraceWriter(trace, engine.text, model) if trace else nullcontext() as writer:
+        on_step = writer.write if writer else None
         completion = engine.generate(prompt, config, on_step=on_step)
     assert isinstance(completion, Completion)
+    if not completion.answer_tokens and not completion.error:
+        print("entropycache: the answer is empty: it begins with its end", file=sys.stderr)
     return completion
 
 
@@ -39,23 +40,32 @@ def generate_file(
     trace: Path | None,
 ) -> None:
     """Decode the records that the output file lacks, with a progress bar."""
-    there = len(finished_ids(output) & {r.id for r in records})
-    left = len(records) - there
-    with _tracing(engine, model, trace) as on_step:
-        completions = decode_file(engine, records, output, batch_size, on_step)
-        failed = sum(c.error is not None for c in track(completions, "decoding", total=left))
-    print(f"{left} prompts decoded, {there} were there already, {failed} failed: {output}")
+    check(engine, records)
+    left = unfinished(records, output, model)
+    there, names = len(records) - len(left), [record.id for record in left]
+    writer = TraceWriter(trace, engine.text, model, names, resumed=bool(there)) if trace else None
+    with writer or nullcontext():
+        on_step = writer.write if writer else None
+        done = decode_file(engine, left, output, model, batch_size, on_step)
+        failed = sum(c.error is not None for c in track(done, "decoding", total=len(left)))
+    print(f"{len(left)} prompts decoded, {there} were there already, {failed} failed: {output}")
 
 
 def converse(engine: Engine, config: GenerationConfig) -> None:
-    """Read messages from the terminal and answer each, until an empty line or the end of input."""
+    """Read messages from the terminal and answer each, until an empty line or the end of input. A
+    message that cannot be decoded is refused, and the conversation goes on.
+    """
     messages: list[dict[str, str]] = []
     while question := _ask():
-        messages.append({"role": "user", "content": question})
-        completion = engine.generate(messages, config)
+        turn = [*messages, {"role": "user", "content": question}]
+        try:
+            completion = engine.generate(turn, config)
+        except PromptError as error:
+            print(f"entropycache: {error}", file=sys.stderr)
+            continue
         assert isinstance(completion, Completion)
         print(completion.text)
-        messages.append({"role": "assistant", "content": completion.text})
+        messages = [*turn, {"role": "assistant", "content": completion.text}]
 
 
 def _ask() -> str:
@@ -63,16 +73,3 @@ def _ask() -> str:
         return input("> ").strip()
     except EOFError:
         return ""
-
-
-@contextmanager
-def _tracing(engine: Engine, model: str, path: Path | None) -> Iterator[OnStep]:
-    if path is None:
-        yield None
-        return
-    try:
-        file = path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise OptionError(f"--trace {path}: cannot be written: {error}") from error
-    with file:
-        yield TraceWriter(file, engine.text, model).write

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from entropycache.loop import Request
 from entropycache.plan import Step
+from entropycache.sequence import Sequence
 from entropycache.text import Ending
 
 
@@ -47,6 +48,12 @@ class Frame:
     step: Step
     canvas: NDArray[np.int64]
     start: int
+
+    @classmethod
+    def of(cls, step: Step, sequence: Sequence) -> Frame:
+        """The frame of a step that was just made."""
+        _ = step.entropies  # computed now: the next pass takes away what they are computed from
+        return cls(step, sequence.canvas.copy(), sequence.start)
 
 
 @dataclass

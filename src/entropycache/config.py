@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from numbers import Integral, Real
 from typing import Any
 
 from entropycache.errors import OptionError
@@ -192,8 +193,10 @@ def _as_type(name: str, value: Any, kind: Any) -> Any:
         if value not in [c.value for c in Confidence]:
             raise OptionError(f"confidence must be one of {', '.join(Confidence)}, not {value!r}")
         return Confidence(value)
-    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+    if kind is float and isinstance(value, Real) and not isinstance(value, bool):
         return float(value)
+    if kind is int and isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
     if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return value
     accepted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from entropycache.loop import Request, decode
 from entropycache.models import loading
 from entropycache.models.family import Family
 from entropycache.models.transformer import Transformer
+from entropycache.plan import Step
 from entropycache.policies import make_policy
 from entropycache.runner import Runner
 from entropycache.scoring import Sampler
@@ -49,14 +51,20 @@ class Engine:
         """
         config = model.config.to_dict()
         family = loading.family_of(config, type(model).__name__)
-        network = loading.adopt_network(family, family.shape(config), model.state_dict())
+        shape = loading.read_shape(family, config, type(model).__name__)
+        network = loading.adopt_network(family, shape, model.state_dict())
         return cls(network, family, _text(tokenizer, config, family, network.shape.vocab_size))
 
     def logits(self, token_ids: Sequence[int]) -> Tensor:
         """A full pass's logits ``(length, vocab_size)`` as the network returns them: Dream's are
-        not yet shifted.
+        not yet shifted. Masks are allowed; there must be at least one id.
         """
-        return self.runner.logits(self.text.encode_canvas(token_ids))
+        ids = self.text.encode_canvas(token_ids)
+        if not 0 < len(ids) <= self.network.shape.max_positions:
+            raise PromptError(
+                f"logits takes 1 to {self.network.shape.max_positions} token ids, not {len(ids)}"
+            )
+        return self.runner.logits(ids)
 
     def generate(
         self,
@@ -70,12 +78,14 @@ class Engine:
         """Decode one prompt, or a list of prompts (a list of completions then), with
         ``GenerationConfig``'s options.
 
-        A prompt is text, token ids, or a chat. Up to ``batch_size`` prompts are decoded together;
+        A prompt is text, token ids, or a chat (a list of messages); the empty list is an empty
+        prompt of token ids. Up to ``batch_size`` prompts are decoded together;
         each answer is what it would be alone. ``on_step`` sees every step of every request. A
         single prompt whose network returns NaN or infinite logits raises ``NonFiniteLogitsError``;
         in a list its completion carries the error and the others go on.
         """
         settings = GenerationConfig.of(config, **options)
+        _check_batch_size(batch_size)
         if not _is_many(prompts):
             (only,) = self.run([(prompts, settings)], on_step=on_step)  # type: ignore[list-item]
             if only[1].error is not None:
@@ -95,34 +105,31 @@ class Engine:
         Prompts are checked before anything is decoded. A finished request makes room for the next
         at once.
         """
-        if batch_size < 1:
-            raise OptionError(f"batch_size must be 1 or more, not {batch_size}")
+        _check_batch_size(batch_size)
         waiting = [self.track(i, prompt, config) for i, (prompt, config) in enumerate(jobs)][::-1]
         running: dict[int, Tracked] = {}
         requests: list[Request] = []
-        steps = decode(requests, self.runner)
-        while True:
-            while waiting and len(running) < batch_size:
-                task = waiting.pop()
-                task.began = time.perf_counter()
-                running[task.request.id] = task
-                requests.append(task.request)
-            step = next(steps, None)
-            if step is not None:
-                task = running[step.request]
-                task.note(step)
-                if on_step is not None:
-                    sequence = task.request.sequence
-                    on_step(Frame(step, sequence.canvas.copy(), sequence.start))
-            ended = [t for t in running.values() if not t.request.live]
-            for task in ended:
-                requests.remove(task.request)
-                del running[task.request.id]
-                yield task.request.id, task.close()
-            if step is None and not waiting:
-                return
-            if step is None:
-                steps = decode(requests, self.runner)
+        while waiting or running:
+            # One pass over the loop serves all, unless every running request is aborted at once.
+            with closing(decode(requests, self.runner)) as steps:
+                step: Step | None = None
+                while waiting or running:
+                    while waiting and len(running) < batch_size:
+                        task = waiting.pop()
+                        task.began = time.perf_counter()
+                        running[task.request.id] = task
+                        requests.append(task.request)
+                    step = next(steps, None)
+                    if step is not None:
+                        running[step.request].note(step)
+                        if on_step is not None:
+                            on_step(Frame.of(step, running[step.request].request.sequence))
+                    for task in [t for t in running.values() if not t.request.live]:
+                        requests.remove(task.request)
+                        del running[task.request.id]
+                        yield task.request.id, task.close()
+                    if step is None:
+                        break
 
     def stream(
         self, prompt: Prompt, config: GenerationConfig | None = None, **options: Any
@@ -131,7 +138,7 @@ class Engine:
         task = self.track(0, prompt, GenerationConfig.of(config, **options))
         sequence = task.request.sequence
         for step in decode([task.request], self.runner):
-            yield Frame(step, sequence.canvas.copy(), sequence.start)
+            yield Frame.of(step, sequence)
         if task.request.error is not None:
             raise task.request.error
 
@@ -185,9 +192,14 @@ def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "a
     return Engine(network, checkpoint.family, text)
 
 
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise OptionError(f"batch_size must be 1 or more, not {batch_size}")
+
+
 def _is_many(prompts: Prompt | Sequence[Prompt]) -> bool:
     """A list of prompts, rather than one that is itself a list of token ids or messages."""
-    if isinstance(prompts, str):
+    if not isinstance(prompts, (list, tuple)):
         return False
     return all(not isinstance(p, (int, np.integer, Mapping)) for p in prompts) and len(prompts) > 0
 
@@ -202,11 +214,16 @@ def _text(
     family's names.
     """
     named = dict(tokenizer.get_vocab()) if tokenizer else {}
-    mask_id = config.get("mask_token_id", named.get(family.mask_token))
+    mask_id = config.get("mask_token_id")
+    mask_id = named.get(family.mask_token) if mask_id is None else mask_id
     if mask_id is None:
         raise CheckpointError(
             "no mask token: the config has no mask_token_id and no tokenizer "
             f"knows {family.mask_token}"
+        )
+    if not 0 <= mask_id < vocab_size:
+        raise CheckpointError(
+            f"mask_token_id is {mask_id}, outside the vocabulary of {vocab_size} entries"
         )
     configured = config.get("eos_token_id")
     ends = set(configured if isinstance(configured, list) else [configured]) - {None}

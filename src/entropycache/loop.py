@@ -6,7 +6,7 @@ computes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from entropycache.errors import NonFiniteLogitsError
@@ -39,7 +39,7 @@ class Request:
         return not self.sequence.done and self.error is None
 
 
-def decode(requests: list[Request], runner: Runner) -> Iterator[Step]:
+def decode(requests: list[Request], runner: Runner) -> Generator[Step]:
     """Decode all requests together, a step of every live one a pass; slots are released also when
     abandoned.
     """

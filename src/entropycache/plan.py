@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +97,9 @@ class Step:
     rows: Positions
     full: bool
 
+    @cached_property
     def entropies(self) -> NDArray[np.float64]:
         """Entropies (nats) of the committed tokens' distributions, in the order of
-        ``commit.positions``.
+        ``commit.positions``. To be asked for before the next pass; kept from then on.
         """
         return self.scores.entropy(self.commit.chosen)

@@ -5,6 +5,7 @@ It knows records and files; what a prompt gives comes from the engine.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -14,9 +15,11 @@ from typing import Any
 from entropycache.completion import Completion, Frame
 from entropycache.config import GenerationConfig
 from entropycache.engine import Engine, Prompt
-from entropycache.errors import OptionError, RecordError
+from entropycache.errors import OptionError, PromptError, RecordError
+from entropycache.lines import drop_unfinished_line, read_lines
 from entropycache.policies import make_policy
 
+_BEGIN = b'{"id": '
 PROMPT_KEYS = ("prompt", "chat", "prompt_ids")
 
 
@@ -28,23 +31,22 @@ class Record:
     prompt: Prompt
     config: GenerationConfig
 
+    def key(self, model: str) -> str:
+        """A short digest of what decides the completion: model, prompt and settings."""
+        text = json.dumps([model, self.prompt, asdict(self.config)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
 
 def read_records(path: Path, base: GenerationConfig) -> list[Record]:
     """All records of a file, checked before anything is decoded; a wrong line raises
     ``RecordError`` with its number.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: cannot be read: {error}") from error
     records: list[Record] = []
     seen: set[str | int] = set()
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for number, data in read_lines(path):
         try:
-            record = _record(json.loads(line), base)
-        except (OptionError, RecordError, ValueError) as error:
+            record = _record(data, base)
+        except (OptionError, RecordError) as error:
             raise RecordError(f"{path}, line {number}: {error}") from error
         if record.id in seen:
             raise RecordError(f"{path}, line {number}: id {record.id!r} occurs twice")
@@ -75,38 +77,60 @@ def _record(data: Any, base: GenerationConfig) -> Record:
     return Record(data["id"], prompt, config)
 
 
-def finished_ids(path: Path) -> set[str | int]:
-    """Ids an output file already holds. A last line that a kill cut short is taken off the file."""
-    if not path.exists():
-        return set()
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines.pop()
-        path.write_text("".join(lines), encoding="utf-8")
+def unfinished(records: list[Record], output: Path, model: str) -> list[Record]:
+    """The records that ``output`` does not hold yet.
+
+    Raises ``RecordError`` where the file is not an output of this command, or holds one of the
+    records decoded from another prompt, with other settings or by another model.
+    """
+    if not output.exists():
+        return records
+    wanted = {record.id: record.key(model) for record in records}
+    held: set[str | int] = set()
     try:
-        return {json.loads(line)["id"] for line in lines if line.strip()}
-    except (ValueError, KeyError, TypeError) as error:
-        raise RecordError(
-            f"{path}: exists and is not an output of this command: {error!r}"
-        ) from error
+        found = [(data["id"], data["key"]) for _, data in read_lines(output, unfinished=True)]
+    except (RecordError, KeyError, TypeError) as error:
+        raise RecordError(f"{output}: exists and is not an output of this command") from error
+    torn = output.read_bytes()[: len(_BEGIN)]  # a kill may have left half of the first line
+    if not found and torn and not (torn.startswith(_BEGIN) or _BEGIN.startswith(torn)):
+        raise RecordError(f"{output}: exists and is not an output of this command")
+    for name, key in found:
+        if wanted.get(name, key) != key:
+            raise RecordError(
+                f"{output}: holds id {name!r} from another prompt, other settings or another model"
+            )
+        held.add(name)
+    return [record for record in records if record.id not in held]
+
+
+def check(engine: Engine, records: list[Record]) -> None:
+    """Raise ``RecordError`` with the id of the first record that the engine cannot decode."""
+    for record in records:
+        try:
+            engine.track(0, record.prompt, record.config)
+        except (PromptError, OptionError) as error:
+            raise RecordError(f"id {record.id!r}: {error}") from error
 
 
 def decode_file(
     engine: Engine,
     records: list[Record],
     output: Path,
+    model: str,
     batch_size: int,
     on_step: Callable[[Frame], None] | None = None,
 ) -> Iterator[Completion]:
-    """Decode the records that ``output`` does not hold yet, and append each completion as it
-    finishes.
-    """
-    done = finished_ids(output)
-    todo = [record for record in records if record.id not in done]
-    with output.open("a", encoding="utf-8") as file:
-        for i, completion in engine.run([(r.prompt, r.config) for r in todo], batch_size, on_step):
-            file.write(
-                json.dumps({"id": todo[i].id, **asdict(completion)}, ensure_ascii=False) + "\n"
-            )
+    """Decode ``records`` and append each completion to ``output`` as it finishes."""
+    try:
+        if output.exists():
+            drop_unfinished_line(output)
+        file = output.open("a", encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"--output {output}: cannot be written: {error.strerror}") from error
+    jobs = [(record.prompt, record.config) for record in records]
+    with file:
+        for i, completion in engine.run(jobs, batch_size, on_step):
+            line = {"id": records[i].id, "key": records[i].key(model), **asdict(completion)}
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
             yield completion

@@ -17,7 +17,7 @@ from torch import Tensor
 from entropycache.models.family import Family
 from entropycache.models.transformer import Transformer
 from entropycache.plan import Plan, Positions, Scores
-from entropycache.scoring import Sampler, score
+from entropycache.scoring import Chunk, Sampler, score
 from entropycache.sequence import Sequence
 from entropycache.store import Store
 
@@ -72,6 +72,7 @@ class Runner:
             shape.layers, shape.kv_heads, shape.head_dim, weight.dtype, weight.device
         )
         self._device = weight.device
+        self._chunk: Chunk | None = None
 
     @torch.inference_mode()
     def forward(self, jobs: Many[Job]) -> list[Pass]:
@@ -87,7 +88,9 @@ class Runner:
         firsts = np.cumsum([0, *(len(r) for r in rows)])
         wanted = [f + np.searchsorted(r, s) for f, r, s in zip(firsts, rows, sources, strict=False)]
         predicted = hidden[self._upload(np.concatenate(wanted))]
-        scores = score(
+        if self._chunk is not None:
+            self._chunk.release()
+        scores, self._chunk = score(
             self.network.logits,
             predicted,
             [len(job.plan.predict) for job in jobs],
@@ -97,7 +100,7 @@ class Runner:
         )
         return [Pass(s, r) for s, r in zip(scores, rows, strict=True)]
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def logits(self, ids: Positions) -> Tensor:
         """A full pass's logits ``(length, vocab_size)`` as the network returns them, without
         touching the store.

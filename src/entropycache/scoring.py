@@ -60,17 +60,19 @@ class Chunk:
         self.probabilities = self.logits.softmax(dim=-1)
         self.peak = self.probabilities.gather(1, self.tokens[:, None]).squeeze(1)
 
+    def release(self) -> None:
+        """Let go of the large tensors; entropies cannot be asked for any more."""
+        self.logits = self.probabilities = torch.empty(0, 0)
+
     def entropy(self, rows: Sequence[int]) -> Tensor:
         """H = logsumexp(l) - p·l in nats for some rows, from values at hand: peak = exp(best -
         logsumexp).
         """
+        assert len(self.logits), "entropies are there until the next pass"
         index = torch.as_tensor(rows, device=self.peak.device, dtype=torch.int64)
         total = self.best[index].double() - self.peak[index].double().log()
-        if self.logits.device.type == "cpu":  # a row at a time, so that no row is copied
-            dots = [torch.dot(self.probabilities[i], self.logits[i]) for i in rows]
-            mean = torch.stack(dots) if dots else self.peak[:0]
-        else:
-            mean = torch.linalg.vecdot(self.probabilities, self.logits)[index]
+        dots = _dots_by_row if self.logits.device.type == "cpu" else _dots_at_once
+        mean = dots(self.probabilities, self.logits, index)
         return (total - mean.double()).clamp(min=0)
 
     def sampled(self, rows: slice, sampling: Sampling, uniforms: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,6 +87,18 @@ class Chunk:
         if sampling.confidence is Confidence.ENTROPY:
             return tokens, -torch.special.entr(p).sum(dim=-1)
         return tokens, p.gather(1, tokens[:, None]).squeeze(1)
+
+
+def _dots_by_row(p: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
+    """p·l of some rows, a row at a time, so that no row is copied: the quick way on a CPU."""
+    dots = [torch.dot(p[i], logits[i]) for i in rows.tolist()]
+    return torch.stack(dots) if dots else p.new_empty(0)
+
+
+def _dots_at_once(p: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
+    """p·l of some rows, in one kernel over all rows: the quick way on a GPU."""
+    dots: Tensor = torch.linalg.vecdot(p, logits)
+    return dots[rows]
 
 
 def draw(logits: Tensor, sampling: Sampling, uniforms: Tensor) -> Tensor:
@@ -112,7 +126,7 @@ def score(
     samplers: Sequence[Sampler],
     mask_id: int,
     vocab_size: int,
-) -> list[Scores | None]:
+) -> tuple[list[Scores | None], Chunk | None]:
     """Scores of each request's predicted rows; ``None`` where any of its logits is NaN or infinite.
 
     ``hidden`` ``(rows, width)`` holds the predicted rows of all requests one after the other,
@@ -141,10 +155,9 @@ def score(
                 )
     host = table.cpu().numpy()
     ends = np.cumsum(counts)
-    return [
-        _scores(host, int(end) - n, n, chunk if lazy else None)
-        for n, end in zip(counts, ends, strict=True)
-    ]
+    kept = chunk if lazy else None
+    scores = [_scores(host, int(end) - n, n, kept) for n, end in zip(counts, ends, strict=True)]
+    return scores, kept
 
 
 def _shares(counts: Sequence[int], begin: int, size: int) -> Iterator[tuple[int, slice, slice]]:

@@ -48,7 +48,15 @@ def build(kind: type[T], spec: Spec) -> T:
         if key not in fields:
             known = ", ".join(fields) or "none"
             raise OptionError(f"{spec.name}: unknown option {key!r}; known: {known}")
-        values[key] = _convert(f"{spec.name}: {key}", text, types[key])
+        declared = [t for t in typing.get_args(types[key]) if t is not type(None)] or [types[key]]
+        values[key] = _convert(f"{spec.name}: {key}", text, declared[0])
+    missing = [
+        f.name
+        for f in dataclasses.fields(kind)
+        if f.init and f.name not in values and f.default is f.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise OptionError(f"{spec.name}: option {missing[0]!r} must be given")
     return kind(**values)
 
 

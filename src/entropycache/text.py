@@ -6,7 +6,6 @@ It knows a tokenizer and a canvas, nothing of networks, policies or strategies.
 from __future__ import annotations
 
 import logging
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import transformers
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from entropycache.errors import PromptError
-from entropycache.models.family import Family, Positions
+from entropycache.errors import CheckpointError, PromptError
+from entropycache.models.family import Family
+from entropycache.plan import Positions
 from entropycache.sequence import Sequence as Canvas
 
 Chat = Sequence[Mapping[str, str]]
@@ -41,8 +42,13 @@ def load_tokenizer(folder: Path, family: Family) -> PreTrainedTokenizerBase | No
     try:
         loaded: PreTrainedTokenizerBase = kind.from_pretrained(str(folder))
         return loaded
+    except Exception as error:  # whatever the library makes of a damaged file
+        raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from error
     finally:
         log.level = level
+
+
+_PROMPTS = "a prompt is text, a list of token ids, or a list of messages with role and content"
 
 
 class Text:
@@ -80,13 +86,14 @@ class Text:
         """Token ids as an array, masks allowed; an id outside the vocabulary raises
         ``PromptError``.
         """
-        found = np.array(ids, dtype=np.int64)
-        outside = found[(found < 0) | (found >= self.vocab_size)]
-        if len(outside):
+        if not all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in ids):
+            raise PromptError("token ids are whole numbers")
+        wrong = [i for i in ids if not 0 <= i < self.vocab_size]
+        if wrong:
             raise PromptError(
-                f"token id {outside[0]} is outside the vocabulary 0 … {self.vocab_size - 1}"
+                f"token id {wrong[0]} is outside the vocabulary 0 … {self.vocab_size - 1}"
             )
-        return found
+        return np.array(ids, dtype=np.int64)
 
     def decode(self, ids: Positions) -> str:
         """Text of ``ids`` without special tokens; empty where there is no tokenizer."""
@@ -100,19 +107,23 @@ class Text:
             return str(token_id)
         return str(self.tokenizer.decode([token_id]))
 
-    def _ids(self, prompt: str | Chat | Sequence[int]) -> Sequence[int]:
+    def _ids(self, prompt: Any) -> Sequence[int]:
         if isinstance(prompt, str):
-            return list(self._tokenizer().encode(prompt))
+            return self._encode(prompt)
+        if not isinstance(prompt, (list, tuple, np.ndarray)):
+            raise PromptError(f"{_PROMPTS}, not {type(prompt).__name__}")
         items = list(prompt)
-        if all(
-            isinstance(item, (int, np.integer)) and not isinstance(item, bool) for item in items
-        ):
-            return [int(typing.cast(int, item)) for item in items]
-        if all(isinstance(item, Mapping) for item in items):
+        if all(isinstance(item, Mapping) for item in items) and items:
             return self._chat(items)
-        raise PromptError(
-            "a prompt is text, a list of token ids, or a list of messages with role and content"
-        )
+        if all(isinstance(item, (int, np.integer)) for item in items):
+            return items
+        raise PromptError(_PROMPTS)
+
+    def _encode(self, text: str, special: bool = True) -> Sequence[int]:
+        try:
+            return list(self._tokenizer().encode(text, add_special_tokens=special))
+        except (TypeError, UnicodeError) as error:
+            raise PromptError(f"the prompt is not text that can be encoded: {error}") from error
 
     def _chat(self, messages: Sequence[Any]) -> Sequence[int]:
         for message in messages:
@@ -122,14 +133,14 @@ class Text:
                 )
         tokenizer = self._tokenizer()
         if not tokenizer.chat_template:
-            raise PromptError(
-                "this tokenizer has no chat template; give the prompt as text or token ids"
+            raise PromptError("this tokenizer has no chat template; give text or token ids")
+        try:
+            text = tokenizer.apply_chat_template(
+                list(messages), add_generation_prompt=True, tokenize=False
             )
-        text = tokenizer.apply_chat_template(
-            list(messages), add_generation_prompt=True, tokenize=False
-        )
-        ids: Sequence[int] = tokenizer.encode(text, add_special_tokens=False)
-        return ids
+        except TemplateError as error:
+            raise PromptError(f"the model's chat template refuses this chat: {error}") from error
+        return self._encode(str(text), special=False)
 
     def _tokenizer(self) -> PreTrainedTokenizerBase:
         if self.tokenizer is None:
@@ -162,12 +173,18 @@ class Ending:
             return True
         if np.isin(fresh, list(self.text.end_ids)).any():
             return True
-        return bool(self.stop) and self._cut(self.text.decode(self.answer(canvas)))[1]
+        return bool(self.stop) and self._cut(self.text.decode(self._prefix(canvas)))[1]
 
     def answer(self, canvas: Canvas) -> Positions:
-        """Ids of the answer: the committed prefix up to its first end token or the limit."""
-        prefix = canvas.canvas[canvas.start : canvas.first_masked()][: self.limit]
-        return prefix[: self.first_end(prefix)]
+        """Ids of the answer: the committed prefix up to its first end token, the limit, or the
+        token in which a stop string begins.
+        """
+        ids = self._prefix(canvas)
+        text, cut = self._cut(self.text.decode(ids)) if self.stop else ("", False)
+        if not cut:
+            return ids
+        enough = (n for n in range(len(ids)) if len(self.text.decode(ids[:n])) >= len(text))
+        return ids[: next(enough, len(ids))]
 
     def finish(self, canvas: Canvas) -> tuple[str, str]:
         """The answer's text and why it ended: ``stop`` (end token or stop string) or ``length``."""
@@ -176,12 +193,19 @@ class Ending:
         text, cut = self._cut(self.text.decode(prefix[:first]))
         return text, "stop" if cut or first < len(prefix) else "length"
 
+    def _prefix(self, canvas: Canvas) -> Positions:
+        prefix = canvas.canvas[canvas.start : canvas.first_masked()][: self.limit]
+        return prefix[: self.first_end(prefix)]
+
     def first_end(self, ids: Positions) -> int:
         """Where the first end token stands; the length where there is none."""
         ends = np.flatnonzero(np.isin(ids, list(self.text.end_ids)))
         return int(ends[0]) if len(ends) else len(ids)
 
     def _cut(self, text: str) -> tuple[str, bool]:
-        """Text before the first stop string, and whether there was one."""
-        found = [at for at in (text.find(s) for s in self.stop) if at >= 0]
-        return (text[: min(found)], True) if found else (text, False)
+        """Text before the stop string that is complete first, and whether there was one.
+
+        The first to be complete, not the first to begin: the rest of a text decides nothing.
+        """
+        found = [(text.find(s) + len(s), text.find(s)) for s in self.stop if s in text]
+        return (text[: min(found)[1]], True) if found else (text, False)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from entropycache.errors import CheckpointError
-from entropycache.models.family import Family, Positions, WeightNames
+from entropycache.models.family import Family, WeightNames
 from entropycache.models.transformer import Shape
+from entropycache.plan import Positions
 
 _LAYER = "model.layers.{}."
 

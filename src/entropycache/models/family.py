@@ -8,12 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from entropycache.models.transformer import Shape
-
-Positions = NDArray[np.int64]
+from entropycache.plan import Positions
 
 
 @dataclass(frozen=True)

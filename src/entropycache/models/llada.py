@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from entropycache.errors import CheckpointError
-from entropycache.models.family import Family, Positions, WeightNames
+from entropycache.models.family import Family, WeightNames
 from entropycache.models.transformer import Shape
+from entropycache.plan import Positions
 
 _BLOCK = "model.transformer.blocks.{}."
 _FIXED: Mapping[str, Any] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from entropycache.errors import CheckpointError
+from entropycache.errors import CheckpointError, OptionError
 from entropycache.models.dream import DREAM
 from entropycache.models.family import Family
 from entropycache.models.llada import LLADA
@@ -95,14 +95,19 @@ def family_of(config: Mapping[str, Any], where: str) -> Family:
     return FAMILIES[kind]
 
 
-def read_shape(checkpoint: Checkpoint) -> Shape:
-    """The network's shape; a config that lacks a number is an error that names it."""
+def read_shape(family: Family, config: Mapping[str, Any], where: str) -> Shape:
+    """The network's shape; a config that lacks a number, or has a wrong one, is an error."""
     try:
-        return checkpoint.family.shape(checkpoint.config)
+        shape = family.shape(config)
     except KeyError as error:
-        raise CheckpointError(
-            f"{checkpoint.folder / 'config.json'}: {error.args[0]!r} is missing"
-        ) from error
+        raise CheckpointError(f"{where}: {error.args[0]!r} is missing") from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise CheckpointError(f"{where}: a number of the config cannot be used: {error}") from error
+    for item in fields(shape):
+        value = getattr(shape, item.name)
+        if item.type == "int" and (type(value) is not int or value < 1):
+            raise CheckpointError(f"{where}: {item.name} comes to {value!r}, not a whole number")
+    return shape
 
 
 def pick_dtype(name: str, config: Mapping[str, Any]) -> torch.dtype:
@@ -114,13 +119,14 @@ def pick_dtype(name: str, config: Mapping[str, Any]) -> torch.dtype:
     )
     wanted = (stored if stored in DTYPES else "bfloat16") if name == "auto" else name
     if wanted not in DTYPES:
-        raise CheckpointError(f"unknown dtype {name!r}; known: auto, {', '.join(DTYPES)}")
+        raise OptionError(f"unknown dtype {name!r}; known: auto, {', '.join(DTYPES)}")
     return DTYPES[wanted]
 
 
 def load_network(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> Transformer:
     """Read a checkpoint's weights, memory-mapped, shard by shard, straight into fused matrices."""
-    shape = read_shape(checkpoint)
+    where = str(checkpoint.folder / "config.json")
+    shape = read_shape(checkpoint.family, checkpoint.config, where)
     with ExitStack() as stack:
         tensors = open_weights(checkpoint.folder, stack)
 
@@ -192,12 +198,12 @@ def save_network(
     network: Transformer, family: Family, config: Mapping[str, Any], folder: Path
 ) -> None:
     """Write ``config.json`` and ``model.safetensors`` in bfloat16 under the family's published
-    names.
+    names. A tied head is written as a copy where ``config`` does not say that it is tied.
     """
     s, names = network.shape, family.names
     sizes = [s.heads * s.head_dim, s.kv_heads * s.head_dim, s.kv_heads * s.head_dim]
     tensors: dict[str, Tensor] = {names.embedding: network.embedding, names.norm: network.norm}
-    if not s.tied_head:
+    if not family.shape(config).tied_head:
         tensors[names.head] = network.head
     for i, layer in enumerate(network.typed_layers()):
         named: dict[str, Tensor] = {

@@ -8,10 +8,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from entropycache.errors import CheckpointError
+
+PLAIN = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+"""What weights may be stored in; anything else needs scales that are not read here."""
 
 
 def open_weights(folder: Path, stack: ExitStack) -> Callable[[str, tuple[int, ...]], Tensor]:
@@ -73,5 +77,9 @@ def checked(tensor: Tensor, name: str, size: tuple[int, ...], where: str) -> Ten
     if tuple(tensor.shape) != size:
         raise CheckpointError(
             f"{where}: {name} has shape {tuple(tensor.shape)}; the config asks for {size}"
+        )
+    if tensor.dtype not in PLAIN:
+        raise CheckpointError(
+            f"{where}: {name} is stored as {tensor.dtype}; quantised weights are not supported"
         )
     return tensor

@@ -17,6 +17,7 @@ from rich.text import Text as Line
 from entropycache.completion import Frame
 from entropycache.config import GenerationConfig
 from entropycache.engine import Engine
+from entropycache.plan import Reason
 from entropycache.problems import HeldOut, held_out
 from entropycache.text import Ending
 
@@ -50,7 +51,7 @@ class Totals:
     @property
     def tokens_per_second(self) -> float:
         """Tokens before the end token over the time of decoding."""
-        return sum(r.tokens for r in self.runs) / sum(r.seconds for r in self.runs)
+        return sum(r.tokens for r in self.runs) / max(1e-9, sum(r.seconds for r in self.runs))
 
 
 def run_demo(engine: Engine, policy: str) -> None:
@@ -84,7 +85,7 @@ def _solve(
     run = Run(problem, title)
     frames = engine.stream(problem.chat, config)
     if console.is_terminal:
-        screen = _Screen(engine, run, console)
+        screen = _Screen(engine, run, plain=config.policy == "none")
         with Live(console=console, auto_refresh=False, transient=True) as live:
             for frame in _timed(frames, run):
                 screen.show(frame, live)
@@ -117,19 +118,21 @@ class _Screen:
     full passes framed.
     """
 
-    def __init__(self, engine: Engine, run: Run, console: Console) -> None:
+    def __init__(self, engine: Engine, run: Run, plain: bool) -> None:
         self._engine = engine
         self._run = run
         self._entropy: dict[int, float] = {}
         self._drawn = 0.0
+        # A plain decoder's passes are all full: only a cached run's stand out.
+        self._flashing = () if plain else (Reason.FIRST, Reason.STALE)
 
     def show(self, frame: Frame, live: Live) -> None:
         """Draw a frame, unless the last one was drawn a moment ago; a full pass of a cached run
         flashes.
         """
         committed = frame.step.commit.positions.tolist()
-        self._entropy |= dict(zip(committed, frame.step.entropies().tolist(), strict=True))
-        flash = frame.step.full and self._run.full_passes != self._run.forwards
+        self._entropy |= dict(zip(committed, frame.step.entropies.tolist(), strict=True))
+        flash = frame.step.full and frame.step.plan.reason in self._flashing
         now = time.perf_counter()
         if now - self._drawn < REDRAW_SECONDS and not flash:
             return
@@ -195,7 +198,7 @@ def _table(all_totals: list[Totals]) -> Table:
             totals.title,
             f"{sum(r.solved for r in runs)} of {len(runs)}",
             f"{totals.tokens_per_second:.0f}",
-            f"{totals.tokens_per_second / base:.1f}x",
+            f"{totals.tokens_per_second / base:.1f}x" if base else "-",
             str(sum(r.forwards for r in runs)),
             str(sum(r.full_passes for r in runs)),
             str(sum(r.rows for r in runs)),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from entropycache.errors import OptionError
 from entropycache.observers.trace import Trace, TracedRequest
 
 CACHED, RECOMPUTED, MASKED, MASKED_RECOMPUTED, COMMITTED = 0.86, 0.62, 0.97, 0.80, -1.0
@@ -52,7 +53,10 @@ def draw_png(trace: Trace, path: Path) -> None:
         "position (left of the blue line: the prompt); "
         "dark grey: recomputed, light grey: from the cache"
     )
-    figure.savefig(path, dpi=110)
+    try:
+        figure.savefig(path, dpi=110)
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def grids(
@@ -81,13 +85,21 @@ def write_html(trace: Trace, path: Path, title: str) -> None:
     """
     page = (files("entropycache") / "observers" / "trace.html").read_text(encoding="utf-8")
     data: list[dict[str, Any]] = [
-        {"length": len(r.canvas), "start": r.start, "prompt": r.prompt, "steps": r.steps}
-        for r in trace.requests.values()
+        {
+            "name": str(name),
+            "length": len(r.canvas),
+            "start": r.start,
+            "prompt": r.prompt,
+            "steps": r.steps,
+        }
+        for name, r in trace.requests.items()
     ]
-    # "</" would end the script element that carries the data.
+    # No "<" inside the script element that carries the data: nothing can end or open one there.
     packed = json.dumps(
         {"model": trace.header.get("model"), "requests": data}, ensure_ascii=False
-    ).replace("</", "<\\/")
-    path.write_text(
-        page.replace("{{title}}", html.escape(title)).replace("{{data}}", packed), encoding="utf-8"
-    )
+    ).replace("<", "\\u003c")
+    text = page.replace("{{title}}", html.escape(title)).replace("{{data}}", packed)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror}") from error

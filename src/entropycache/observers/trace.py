@@ -1,16 +1,17 @@
 """Traces: JSONL files that hold every step of every request, enough to rebuild each canvas.
 
 Format, version 1, one JSON object a line. The first line is ``{"trace": 1, "model": …, "mask_id":
-…}``. A line with ``canvas`` opens a request (its initial token ids, ``start`` of the generated
-region, ``options``); a line with ``step`` is one step: ``reason``, ``full``, ``rows`` (computed
-positions; absent where all were), ``window``, ``positions``, ``tokens``, ``confidence`` and
-``entropy`` (nats) of what was committed, ``text`` of these tokens.
+…}``. A line with ``canvas`` opens a request: its name under ``request``, its initial token ids,
+the ``start`` of the generated region, and the ``prompt``'s tokens as text. A line with ``step`` is
+one step: ``reason``, ``full``, ``rows`` (computed positions; absent where all were), ``window``,
+``positions``, ``tokens``, ``confidence`` and ``entropy`` (nats) of what was committed, and its
+``text``. A request that is opened again, by a run that was resumed, begins anew.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -19,46 +20,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entropycache.completion import Frame
-from entropycache.errors import RecordError
+from entropycache.errors import OptionError, RecordError
+from entropycache.lines import drop_unfinished_line, read_lines
 from entropycache.text import Text
 
 VERSION = 1
 
 
 class TraceWriter:
-    """Writes frames to an open text file; give its ``write`` to ``Engine.generate`` as
-    ``on_step``.
+    """Writes frames to a file; give its ``write`` to ``Engine.generate`` as ``on_step``.
+
+    The file is opened at the first step, so that a request that is refused leaves an older trace
+    alone. ``names`` are the requests' names by number; without them the numbers stay. ``resumed``
+    appends to a trace that is there already.
     """
 
-    def __init__(self, file: IO[str], text: Text, model: str) -> None:
-        self._file = file
+    def __init__(
+        self,
+        path: Path,
+        text: Text,
+        model: str,
+        names: Sequence[str | int] | None = None,
+        resumed: bool = False,
+    ) -> None:
+        self._path = path
         self._text = text
-        self._put(
-            {
-                "trace": VERSION,
-                "model": model,
-                "mask_id": text.mask_id,
-                "end_ids": sorted(text.end_ids),
-            }
-        )
+        self._model = model
+        self._names = names
+        self._resumed = resumed and path.exists()
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> TraceWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def write(self, frame: Frame) -> None:
         """Add one step, and before a request's first one the canvas it began with."""
         step, commit = frame.step, frame.step.commit
+        name = self._names[step.request] if self._names else step.request
         if step.index == 0:
             canvas = frame.canvas.copy()
             canvas[commit.positions] = self._text.mask_id
             pieces = [self._text.token(i) for i in canvas[: frame.start]]
             self._put(
-                {
-                    "request": step.request,
-                    "canvas": canvas.tolist(),
-                    "start": frame.start,
-                    "prompt": pieces,
-                }
+                {"request": name, "canvas": canvas.tolist(), "start": frame.start, "prompt": pieces}
             )
         record = {
-            "request": step.request,
+            "request": name,
             "step": step.index,
             "reason": step.plan.reason.value,
             "full": step.full,
@@ -67,14 +78,30 @@ class TraceWriter:
             "tokens": commit.tokens.tolist(),
             "text": [self._text.token(i) for i in commit.tokens],
             "confidence": [round(c, 6) for c in step.scores.confidence[commit.chosen].tolist()],
-            "entropy": [round(e, 6) for e in step.entropies().tolist()],
+            "entropy": [round(e, 6) for e in step.entropies.tolist()],
         }
         if not step.full:
             record["rows"] = step.rows.tolist()
         self._put(record)
 
     def _put(self, record: dict[str, Any]) -> None:
+        if self._file is None:
+            self._file = self._open()
         self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self._file.flush()
+
+    def _open(self) -> IO[str]:
+        try:
+            if self._resumed:
+                read_trace(self._path)
+                drop_unfinished_line(self._path)
+                return self._path.open("a", encoding="utf-8")
+            file = self._path.open("w", encoding="utf-8")
+        except OSError as error:
+            raise OptionError(f"{self._path}: cannot be written: {error.strerror}") from error
+        header = {"trace": VERSION, "model": self._model, "mask_id": self._text.mask_id}
+        file.write(json.dumps(header) + "\n")
+        return file
 
 
 @dataclass
@@ -98,30 +125,27 @@ class TracedRequest:
 
 @dataclass
 class Trace:
-    """A trace file, read: its header and its requests by number."""
+    """A trace file, read: its header and its requests by name."""
 
     header: dict[str, Any]
-    requests: dict[int, TracedRequest]
+    requests: dict[str | int, TracedRequest]
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a trace; a file that is not one, or of another version, raises ``RecordError`` with the
-    line.
+    """Read a trace. One whose writing was cut short is read as far as it goes; a file that is not a
+    trace, or of another version, raises ``RecordError`` with the line.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: cannot be read: {error}") from error
     trace = Trace({}, {})
-    for number, line in enumerate(lines, 1):
+    for number, line in read_lines(path, unfinished=True):
         try:
-            _take(trace, json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
+            _take(trace, line)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RecordError(
                 f"{path}, line {number}: not a trace of version {VERSION}: {error}"
             ) from error
+    trace.requests = {name: r for name, r in trace.requests.items() if r.steps}
     if not trace.requests:
-        raise RecordError(f"{path}: the trace holds no request")
+        raise RecordError(f"{path}: the trace holds no step")
     return trace
 
 
@@ -132,6 +156,12 @@ def _take(trace: Trace, record: dict[str, Any]) -> None:
         trace.header = record
     elif "canvas" in record:
         canvas = np.array(record["canvas"], np.int64)
-        trace.requests[record["request"]] = TracedRequest(canvas, record["start"], record["prompt"])
+        prompt = [str(piece) for piece in record["prompt"]]
+        trace.requests[record["request"]] = TracedRequest(canvas, int(record["start"]), prompt)
     else:
+        for key in _STEP:
+            record[key]
         trace.requests[record["request"]].steps.append(record)
+
+
+_STEP = ("step", "reason", "full", "window", "positions", "tokens", "entropy", "text")

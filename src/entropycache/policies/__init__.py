@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from entropycache.errors import OptionError
-from entropycache.policies.base import Policy, Sources
+from entropycache.policies.base import Policy
 from entropycache.policies.entropy import EntropyCache
 from entropycache.policies.none import NoCache
 from entropycache.specs import Spec, build
 
 POLICIES: dict[str, type[Policy]] = {"none": NoCache, "entropy": EntropyCache}
+
+
+def register(name: str, kind: type[Policy]) -> None:
+    """Make a policy of your own known by name; ``kind`` is a dataclass, its fields the options.
+
+    A name that is taken raises ``OptionError``: results under one name stay comparable.
+    """
+    if name in POLICIES:
+        raise OptionError(f"a policy named {name!r} is registered already")
+    POLICIES[name] = kind
 
 
 def make_policy(spec: str) -> Policy:
@@ -23,4 +33,4 @@ def make_policy(spec: str) -> Policy:
     return build(POLICIES[parsed.name], parsed)
 
 
-__all__ = ["POLICIES", "EntropyCache", "NoCache", "Policy", "Sources", "make_policy"]
+__all__ = ["POLICIES", "EntropyCache", "NoCache", "Policy", "make_policy", "register"]

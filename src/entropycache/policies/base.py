@@ -4,16 +4,12 @@ of the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
 from entropycache.plan import Plan, Positions, Step, Window
 from entropycache.sequence import Sequence
-
-Sources = Callable[[Positions], Positions]
-"""The model's map from positions to the rows whose logits predict them."""
 
 
 class Policy(Protocol):

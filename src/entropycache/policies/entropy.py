@@ -46,4 +46,4 @@ class EntropyCache:
 
     def observe(self, sequence: Sequence, step: Step) -> None:
         """Keep the largest entropy of this commit."""
-        self.entropy = float(step.entropies().max()) if len(step.commit.positions) else -math.inf
+        self.entropy = float(step.entropies.max()) if len(step.commit.positions) else -math.inf

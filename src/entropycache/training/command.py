@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -38,7 +39,8 @@ def train(folder: Path, steps: int, decay: int, every: int, problems: int, seed:
 def export(network: Transformer, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a network in training as a LLaDA checkpoint with its tokenizer."""
     mask_id, end_id = tokenizer.mask_token_id, tokenizer.eos_token_id
-    config = llada.config(network.shape, mask_id, end_id)
+    # Untied on disk, as the published checkpoints are: every LLaDA code reads that.
+    config = llada.config(replace(network.shape, tied_head=False), mask_id, end_id)
     with torch.no_grad():
         loading.save_network(network, llada.LLADA, config, folder)
     save_tokenizer(tokenizer, folder)

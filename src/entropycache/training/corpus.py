@@ -136,7 +136,7 @@ look things up in the prompt, which every task needs; nothing is evaluated on it
 def _copying(rng: random.Random, seeds: range) -> Problem:
     words = _generator("spell_backward", seeds).words
     names = _generator("word_sorting", seeds).words
-    count = rng.randint(3, 16)
+    count = rng.randint(2, 10)
     items = [
         rng.choice((rng.choice(words), rng.choice(names), str(rng.randrange(10_000))))
         for _ in range(count)

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from entropycache.errors import OptionError
 from entropycache.models.random import random_network
 from entropycache.models.transformer import Shape, Transformer
 from entropycache.training.batches import batches, encode
@@ -84,6 +85,7 @@ class Trainer:
         folder.mkdir(parents=True, exist_ok=True)
         state = folder / "state.pt"
         if state.exists():
+            _check_resumed(config, folder / "train.json")
             self._restore(torch.load(state, weights_only=True))
         (folder / "train.json").write_text(json.dumps(asdict(config), indent=1))
         self._forward: Callable[..., Tensor] = hidden_states
@@ -112,6 +114,7 @@ class Trainer:
                     bar, completed=self.position.step, description=f"loss {recent[-1]:.3f}"
                 )
                 if self.position.step % every == 0 or self.position.step == self.config.steps:
+                    accuracy = evaluate(self.network)
                     self.save()
                     self._log(
                         step=self.position.step,
@@ -119,7 +122,7 @@ class Trainer:
                         seconds=time.monotonic() - began,
                         rate=self.rate(),
                         **self.validation_loss(),
-                        **evaluate(self.network),
+                        **accuracy,
                     )
                     began, recent = time.monotonic(), []
 
@@ -208,6 +211,16 @@ class Trainer:
     def _log(self, **numbers: float) -> None:
         with (self.folder / "log.jsonl").open("a") as file:
             file.write(json.dumps(numbers) + "\n")
+
+
+def _check_resumed(config: TrainConfig, path: Path) -> None:
+    """A run goes on with the shape and seed it began with; steps, decay and stages may change."""
+    before = json.loads(path.read_text())
+    if before["shape"] != asdict(config.shape) or before["seed"] != config.seed:
+        raise OptionError(
+            f"{path.parent}: this run was begun with another shape or seed ({before['seed']}); "
+            "give another folder"
+        )
 
 
 def _optimizers(network: Transformer, config: TrainConfig) -> list[torch.optim.Optimizer]:

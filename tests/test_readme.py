@@ -1,0 +1,39 @@
+"""What the README says is so."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from entropycache import policies
+from entropycache.errors import OptionError
+from entropycache.models.loading import FAMILIES
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def test_both_set_up_commands_stand_within_the_first_twenty_lines():
+    top = README.splitlines()[:20]
+    assert sum(line.startswith("$ pip install") for line in top) == 2
+
+
+def test_the_table_of_models_is_the_registry():
+    table = re.search(r"<!-- models -->\n(.*?)<!-- /models -->", README, re.S)[1]
+    rows = [f"| `{f.model_type}` | {', '.join(f.published)} |" for f in FAMILIES.values()]
+    assert table.splitlines() == ["| `model_type` | checkpoints |", "|---|---|", *rows]
+
+
+def test_the_policy_example_runs(engines, monkeypatch):
+    monkeypatch.setattr(policies, "POLICIES", dict(policies.POLICIES))
+    code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "register" in c)
+    module = types.ModuleType("readme")
+    monkeypatch.setitem(sys.modules, "readme", module)
+    exec(compile(code, "README.md", "exec"), vars(module))
+    done = engines("llada").generate([1, 2], policy="periodic:interval=4", gen_length=16)
+    assert done.full_passes == -(-done.forwards // 4)
+    with pytest.raises(OptionError, match="registered already"):
+        policies.register("periodic", policies.NoCache)
