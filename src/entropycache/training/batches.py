@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from entropycache.training.corpus import Example
 from entropycache.training.objective import Batch
 
-LENGTHS = (64, 96, 128, 192, 256, 320, 448, 640, 1024, 1536, 2048)
+LENGTHS = (64, 96, 128, 192, 320, 640, 1024, 2048)
 """Bucket lengths: the rest of a bucket is end tokens that belong to the answer, so no padding is
 ever masked out.
 """

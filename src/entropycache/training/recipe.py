@@ -34,10 +34,12 @@ _WEIGHTS = dict.fromkeys(TASKS, 0.2) | {
 }
 _DRILL = Mixture(_WEIGHTS | {COPYING: 4.0}, few_shot=0.0, long_tail=0.03)
 _TASKS = Mixture(_WEIGHTS | {COPYING: 0.5}, few_shot=0.0, long_tail=0.03)
+_DIFFUSION = Mixture(_WEIGHTS, few_shot=0.01, long_tail=0.15)
 
 STAGES = (
     Stage(0, _DRILL, Objective.AUTOREGRESSIVE),
     Stage(800, _TASKS, Objective.AUTOREGRESSIVE),
+    Stage(1500, _DIFFUSION, Objective.MASKED),
 )
 
 

@@ -26,6 +26,9 @@ from entropycache.training.batches import batches, encode
 from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
 from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
 
+COMPILED_LENGTH = 320
+"""Longer batches are rare: compiling for each of their lengths costs more than it saves."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -193,6 +196,8 @@ class Trainer:
     def _loss(
         self, batch: Batch, objective: Objective, seed: int, forward: Callable[..., Tensor]
     ) -> Tensor:
+        if batch.ids.shape[1] > COMPILED_LENGTH:
+            forward = hidden_states
         generator = torch.Generator().manual_seed(seed)
         question = ask(batch, objective, self.tokenizer.mask_token_id, generator)
         with torch.autocast("cpu", torch.bfloat16):

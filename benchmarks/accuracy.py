@@ -1,0 +1,56 @@
+"""Exact match of the embedded model on held-out problems, a number a task, by plain decoding (one
+token a step, no cache, block 32, gen_length 256). Run: ``python benchmarks/accuracy.py --count
+200``.
+
+Early stop and batches change the cost alone: the text is the same without them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from typing import Any
+
+import common
+
+from entropycache import GenerationConfig, load
+from entropycache.problems import held_out, task_names
+
+PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, gen_length=256)
+
+
+def wilson(solved: int, count: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson), in percent."""
+    z, p = 1.96, solved / count
+    centre = (p + z * z / (2 * count)) / (1 + z * z / count)
+    half = z * math.sqrt(p * (1 - p) / count + z * z / (4 * count**2)) / (1 + z * z / count)
+    return round(100 * (centre - half), 1), round(100 * (centre + half), 1)
+
+
+def main() -> None:
+    """Read the options, decode, save."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--tasks", default=",".join(task_names()))
+    parser.add_argument("--model", default="tiny")
+    options = parser.parse_args()
+    engine = load(options.model)
+    found: dict[str, Any] = {}
+    for task in options.tasks.split(","):
+        problems = held_out(task)[: options.count]
+        done = engine.generate([p.chat for p in problems], PLAIN, batch_size=16)
+        solved = sum(p.solved_by(c.text) for p, c in zip(problems, done, strict=True))
+        found[task] = {
+            "problems": len(problems),
+            "exact_match_percent": round(100 * solved / len(problems), 1),
+            "interval_95": wilson(solved, len(problems)),
+        }
+        print(task, found[task], file=sys.stderr, flush=True)
+    if options.model == "tiny":
+        command = f"python benchmarks/accuracy.py --count {options.count}"
+        common.save("accuracy", command, dtype="bfloat16", tasks=found)
+
+
+if __name__ == "__main__":
+    main()
