@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,3 +89,36 @@ class Tracked:
             region[region == canvas.mask_id] = min(self.ending.text.end_ids)
         done.token_ids = region.tolist()
         return done
+
+
+class Queue:
+    """Requests that wait and requests that run, at most ``size`` of them together."""
+
+    def __init__(self, tracked: list[Tracked], size: int) -> None:
+        self.requests: list[Request] = []
+        """The running ones, as the decoding loop reads them anew at each pass."""
+        self._waiting = tracked[::-1]
+        self._running: dict[int, Tracked] = {}
+        self._size = size
+
+    def admit(self) -> bool:
+        """Let waiting requests run where there is room; whether any runs then."""
+        while self._waiting and len(self._running) < self._size:
+            task = self._waiting.pop()
+            task.began = time.perf_counter()
+            self._running[task.request.id] = task
+            self.requests.append(task.request)
+        return bool(self._running)
+
+    def note(self, step: Step) -> Tracked:
+        """Count a step; returns whose it was."""
+        task = self._running[step.request]
+        task.note(step)
+        return task
+
+    def retire(self) -> Iterator[tuple[int, Completion]]:
+        """Take out the requests that have ended, with their completions."""
+        for task in [t for t in self._running.values() if not t.request.live]:
+            self.requests.remove(task.request)
+            del self._running[task.request.id]
+            yield task.request.id, task.close()

@@ -16,14 +16,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from entropycache.completion import Completion, Frame, Tracked
+from entropycache.completion import Completion, Frame, Queue, Tracked
 from entropycache.config import GenerationConfig
 from entropycache.errors import CheckpointError, NonFiniteLogitsError, OptionError, PromptError
 from entropycache.loop import Request, decode
 from entropycache.models import loading
 from entropycache.models.family import Family
 from entropycache.models.transformer import Transformer
-from entropycache.plan import Step
 from entropycache.policies import make_policy
 from entropycache.runner import Runner
 from entropycache.scoring import Sampler
@@ -106,30 +105,18 @@ class Engine:
         at once.
         """
         _check_batch_size(batch_size)
-        waiting = [self.track(i, prompt, config) for i, (prompt, config) in enumerate(jobs)][::-1]
-        running: dict[int, Tracked] = {}
-        requests: list[Request] = []
-        while waiting or running:
-            # One pass over the loop serves all, unless every running request is aborted at once.
-            with closing(decode(requests, self.runner)) as steps:
-                step: Step | None = None
-                while waiting or running:
-                    while waiting and len(running) < batch_size:
-                        task = waiting.pop()
-                        task.began = time.perf_counter()
-                        running[task.request.id] = task
-                        requests.append(task.request)
-                    step = next(steps, None)
-                    if step is not None:
-                        running[step.request].note(step)
-                        if on_step is not None:
-                            on_step(Frame.of(step, running[step.request].request.sequence))
-                    for task in [t for t in running.values() if not t.request.live]:
-                        requests.remove(task.request)
-                        del running[task.request.id]
-                        yield task.request.id, task.close()
-                    if step is None:
-                        break
+        tracked = [self.track(i, prompt, config) for i, (prompt, config) in enumerate(jobs)]
+        queue = Queue(tracked, batch_size)
+        while queue.admit():
+            # One decoding loop serves all, unless every request of the batch is aborted at once.
+            with closing(decode(queue.requests, self.runner)) as steps:
+                for step in steps:
+                    task = queue.note(step)
+                    if on_step is not None:
+                        on_step(Frame.of(step, task.request.sequence))
+                    yield from queue.retire()
+                    queue.admit()
+            yield from queue.retire()
 
     def stream(
         self, prompt: Prompt, config: GenerationConfig | None = None, **options: Any
