@@ -19,7 +19,7 @@ import common
 from entropycache import Completion, Engine, GenerationConfig, load
 from entropycache.problems import HeldOut, held_out
 
-TASKS = ("products", "leg_counting", "word_sequence_reversal", "chain_sum", "family_relationships")
+TASKS = ("needle_haystack", "word_sequence_reversal", "family_relationships")
 TAUS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 99.0)
 
 PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, early_stop=False)

@@ -158,9 +158,9 @@ def test_the_loss_is_the_cross_entropy_of_the_asked_rows():
 def config(steps: int) -> TrainConfig:
     mixture = corpus.Mixture({"chain_sum": 1.0, "products": 1.0}, few_shot=0.0, long_tail=0.0)
     stages = (
-        Stage(0, mixture, Objective.AUTOREGRESSIVE),
-        Stage(2, mixture, Objective.MASKED),
-        Stage(4, mixture, Objective.MASKED_INVERSE),
+        Stage(0, mixture, (Objective.AUTOREGRESSIVE,)),
+        Stage(2, mixture, (Objective.AUTOREGRESSIVE, Objective.MASKED)),
+        Stage(4, mixture, (Objective.MASKED_INVERSE,)),
     )
     return TrainConfig(SHAPE, stages, steps, warmup=2, decay=2, batch_tokens=512, chunk_examples=12)
 
@@ -200,6 +200,16 @@ def test_a_run_goes_on_with_its_own_shape_and_seed_only(tokenizer, tmp_path):
     for other in (replace(config(6), seed=1), replace(config(6), shape=replace(SHAPE, layers=1))):
         with pytest.raises(OptionError, match="begun with another shape or seed"):
             Trainer(other, tokenizer, tmp_path, compiled=False)
+
+
+def test_a_run_can_begin_from_trained_weights_of_its_shape(tokenizer, tmp_path):
+    trained = random_network(SHAPE, seed=7)
+    trainer = Trainer(config(6), tokenizer, tmp_path, compiled=False)
+    trainer.start_from(trained)
+    assert torch.equal(trainer.network.embedding, trained.embedding)
+    assert torch.equal(trainer.network.layers[1].down, trained.layers[1].down)
+    with pytest.raises(OptionError, match="the weights to begin from have"):
+        trainer.start_from(random_network(replace(SHAPE, mlp_width=80)))
 
 
 def test_training_lowers_the_loss(tokenizer, tmp_path):

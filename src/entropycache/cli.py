@@ -199,12 +199,15 @@ def train(
     every: Annotated[int, typer.Option(min=1, help="steps between saves and evaluations")] = 500,
     problems: Annotated[int, typer.Option(min=1, help="held-out problems decoded a task")] = 20,
     seed: Annotated[int, typer.Option(help="seed of weights, order and masks")] = 0,
+    start: Annotated[str | None, typer.Option(help="checkpoint to begin from, e.g. tiny")] = None,
 ) -> None:
     """Train the embedded model (needs the extra [train])."""
     _needs_training_extra()
     from entropycache.training import command
+    from entropycache.training.recipe import further, recipe
 
-    command.train(output, steps, decay, every, problems, seed)
+    settings = (further if start else recipe)(steps, decay, seed)
+    command.train(output, settings, start, every, problems)
 
 
 @app.command()

@@ -21,7 +21,7 @@ from entropycache.plan import Reason
 from entropycache.problems import HeldOut, held_out
 from entropycache.text import Ending
 
-PROBLEMS = (("leg_counting", 3), ("products", 1), ("word_sequence_reversal", 2), ("chain_sum", 5))
+PROBLEMS = (("needle_haystack", 0), ("word_sequence_reversal", 2), ("family_relationships", 0))
 REDRAW_SECONDS = 0.08
 FLASH_SECONDS = 0.15
 

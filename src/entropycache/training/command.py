@@ -8,24 +8,31 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from entropycache.engine import load
 from entropycache.models import llada, loading
 from entropycache.models.transformer import Transformer
 from entropycache.problems import held_out, task_names
 from entropycache.training.corpus import write_evaluation_sets
 from entropycache.training.evaluate import accuracy, engine_of
-from entropycache.training.recipe import VOCABULARY, recipe, vocabulary_texts
-from entropycache.training.trainer import Trainer
+from entropycache.training.recipe import VOCABULARY, vocabulary_texts
+from entropycache.training.trainer import TrainConfig, Trainer
 from entropycache.training.vocabulary import save_tokenizer, train_tokenizer
 
 
-def train(folder: Path, steps: int, decay: int, every: int, problems: int, seed: int) -> None:
-    """Train the embedded model's recipe in ``folder``, from where the folder was left.
+def train(
+    folder: Path, settings: TrainConfig, start: str | None, every: int, problems: int
+) -> None:
+    """Train in ``folder``, from where the folder was left; a new run from random weights, or from
+    those of the checkpoint ``start``, whose vocabulary it then keeps.
 
     Every ``every`` steps the run is saved, ``problems`` held-out problems of each task are decoded
     plainly, and the weights are exported in LLaDA's format to ``folder/model``.
     """
-    tokenizer = _tokenizer(folder)
-    trainer = Trainer(recipe(steps, decay, seed), tokenizer, folder)
+    tokenizer = _tokenizer(folder, start)
+    fresh = not (folder / "state.pt").exists()
+    trainer = Trainer(settings, tokenizer, folder)
+    if start is not None and fresh:
+        trainer.start_from(load(start, dtype="float32", device="cpu").network)
 
     def evaluate(network: Transformer) -> dict[str, float]:
         export(network, tokenizer, folder / "model")
@@ -52,9 +59,11 @@ def write_problems(folder: Path) -> None:
     print(f"wrote the problems of {len(list(folder.glob('*.jsonl')))} tasks to {folder}")
 
 
-def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+def _tokenizer(folder: Path, start: str | None) -> PreTrainedTokenizerBase:
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / "tokenizer.json").exists():
-        found: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(str(folder))
+    source = folder if (folder / "tokenizer.json").exists() else start and loading.locate(start)
+    if source:
+        found: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(str(source))
+        save_tokenizer(found, folder)
         return found
     return train_tokenizer(vocabulary_texts(), VOCABULARY, folder)

@@ -115,6 +115,11 @@ def _word_sequence_reversal(item: Item) -> list[str]:
     return [", ".join(f"{i} {words[i - 1]}" for i in range(len(words), 0, -1))]
 
 
+def _needle_haystack(item: Item) -> list[str]:
+    wanted = item["metadata"]["question"].removeprefix("Who ").partition("?")[0]
+    return [f"{item['answer']} {wanted}"]
+
+
 def _spell_backward(item: Item) -> list[str]:
     word = item["metadata"]["word"]
     return [" ".join(word), " ".join(reversed(word))]
@@ -159,12 +164,17 @@ TASKS: dict[str, Task] = {
     task.name: task
     for task in (
         Task("gsm_symbolic", _gsm_symbolic),
-        Task("chain_sum", _chain_sum, {"max_terms": 4, "max_digits": 3}),
+        Task("chain_sum", _chain_sum, {"max_terms": 3, "max_digits": 2}),
         Task("products", _products, {"min_digits": 2, "max_digits": 2}),
-        Task("leg_counting", _leg_counting, {"max_animals": 6}),
+        Task("leg_counting", _leg_counting, {"max_animals": 4}),
         Task("simple_equations", _simple_equations, {"max_terms": 3, "max_value": 20}),
         Task("word_sorting", _word_sorting, {"max_words": 6, "max_word_length": 8}),
-        Task("word_sequence_reversal", _word_sequence_reversal),
+        Task("word_sequence_reversal", _word_sequence_reversal, {"max_words": 6}),
+        Task(
+            "needle_haystack",
+            _needle_haystack,
+            {"min_num_statements": 3, "max_num_statements": 6},
+        ),
         Task("family_relationships", _family_relationships),
         Task("spell_backward", _spell_backward),
     )

@@ -36,7 +36,8 @@ class Stage:
 
     from_step: int
     mixture: Mixture
-    objective: Objective = Objective.MASKED
+    objectives: tuple[Objective, ...] = (Objective.MASKED,)
+    """Taken in turn, one a step."""
     rate: float = 2e-3
 
 
@@ -129,6 +130,18 @@ class Trainer:
                     )
                     began, recent = time.monotonic(), []
 
+    def start_from(self, trained: Transformer) -> None:
+        """Begin from the weights of a trained network of the same shape, tied or not."""
+        with torch.no_grad():
+            theirs = dict(trained.named_parameters())
+            for name, parameter in self.network.named_parameters():
+                if theirs[name].shape != parameter.shape:
+                    raise OptionError(
+                        f"the weights to begin from have {name} as {tuple(theirs[name].shape)}; "
+                        f"this run needs {tuple(parameter.shape)}"
+                    )
+                parameter.copy_(theirs[name])
+
     def save(self) -> None:
         """Write ``state.pt``; a stop in the middle leaves the previous one."""
         state = {
@@ -143,7 +156,7 @@ class Trainer:
     def validation_loss(self, per_task: int = 24) -> dict[str, float]:
         """Mean cross-entropy on validation problems under fixed masks, a number for each task."""
         losses = {}
-        for task in self.config.stages[0].mixture.weights:
+        for task in self.config.stages[-1].mixture.weights:
             mixture = Mixture({task: 1.0}, few_shot=0.0, long_tail=0.0)
             examples = draw_chunk(mixture, 0, per_task, VALIDATION_SEEDS)
             encoded = [e for e in (encode(self.tokenizer, x) for x in examples) if e is not None]
@@ -182,7 +195,8 @@ class Trainer:
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
-        objective = self._stage(at.chunk_step).objective
+        objectives = self._stage(at.chunk_step).objectives
+        objective = objectives[at.step % len(objectives)]
         seed = self.config.seed * 1_000_003 + at.step
         value = self._loss(batch, objective, seed, self._forward)
         torch.autograd.backward(value)
