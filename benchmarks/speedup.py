@@ -112,11 +112,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--removed", action="store_true", help="also all but one ingredient each")
     options = parser.parse_args()
     tasks = options.tasks.split(",")
     per_task = -(-options.count // len(tasks))
     problems = [p for task in tasks for p in held_out(task)[:per_task]][: options.count]
-    configs = CONFIGS
+    configs = {n: c for n, c in CONFIGS.items() if options.removed or "all but" not in n}
     if options.sweep:
         best = CONFIGS["all together"]
         configs = {"all but the cache": CONFIGS["all but the cache"]}
@@ -127,7 +128,7 @@ def main() -> None:
     plain = next(iter(rows.values()))
     common.save(
         "sweep" if options.sweep else "speedup",
-        "python benchmarks/speedup.py" + (" --sweep" if options.sweep else ""),
+        " ".join(["python benchmarks/speedup.py", *sys.argv[1:]]),
         problems=len(problems),
         tasks=tasks,
         relative_to=next(iter(rows)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 import types
@@ -37,3 +38,12 @@ def test_the_policy_example_runs(engines, monkeypatch):
     assert done.full_passes == -(-done.forwards // 4)
     with pytest.raises(OptionError, match="registered already"):
         policies.register("periodic", policies.NoCache)
+
+
+def test_the_tables_are_those_of_the_committed_results():
+    path = Path(__file__).parents[1] / "benchmarks" / "tables.py"
+    spec = importlib.util.spec_from_file_location("tables", path)
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    for file in tables.SECTIONS:
+        assert tables.filled(file) == file.read_text(encoding="utf-8")

@@ -53,6 +53,14 @@ _LOOKUP = dict.fromkeys(TASKS, 0.1) | {
     "products": 0.5,
     "chain_sum": 0.5,
 }
+_LAST = dict.fromkeys(TASKS, 0.1) | {
+    "family_relationships": 4.0,
+    "leg_counting": 2.5,
+    "word_sequence_reversal": 1.5,
+    "needle_haystack": 0.5,
+    "products": 0.3,
+    "chain_sum": 0.3,
+}
 
 STAGES = (
     Stage(0, _DRILL, (Objective.AUTOREGRESSIVE,)),
@@ -68,7 +76,12 @@ STAGES = (
         Mixture(_LOOKUP | {COPYING: 0.3}, few_shot=0.003, long_tail=0.1),
         (Objective.AUTOREGRESSIVE, Objective.MASKED),
     ),
-    Stage(3100, Mixture(_LOOKUP, few_shot=0.003, long_tail=0.2), (Objective.MASKED,)),
+    Stage(
+        3000,
+        Mixture(_LAST | {COPYING: 0.3}, few_shot=0.003, long_tail=0.1),
+        (Objective.AUTOREGRESSIVE, Objective.MASKED),
+    ),
+    Stage(3300, Mixture(_LAST, few_shot=0.003, long_tail=0.2), (Objective.MASKED,)),
 )
 
 
