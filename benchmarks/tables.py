@@ -94,7 +94,6 @@ SECTIONS = {
     README: {
         "accuracy": accuracy,
         "speedup": lambda: speed("speedup"),
-        "sweep": lambda: speed("sweep"),
         "costs": costs,
     },
     CARD: {"accuracy": accuracy},

@@ -16,6 +16,7 @@ import entropycache
 from entropycache import Engine, EntropyCacheError, GenerationConfig, load
 from entropycache.errors import CheckpointError, NonFiniteLogitsError, OptionError, PromptError
 from entropycache.plan import Commit
+from entropycache.problems import held_out
 from entropycache.sequence import Sequence as Canvas
 from entropycache.text import Ending, Text
 from tests.conftest import DATA, FAMILIES
@@ -130,8 +131,8 @@ def test_a_chat_that_the_template_refuses_says_so(tiny, monkeypatch):
 
 @pytest.mark.parametrize("policy", ["none", "entropy:tau=0.5"])
 def test_early_stop_gives_the_same_text_with_fewer_passes(tiny, policy):
-    prompts = [[{"role": "user", "content": q}] for q in ("Solve for t: 3*t = 12", "2 + 2 =")]
-    options = {"policy": policy, "gen_length": 64, "window": 16, "threshold": 0.9}
+    prompts = [problem.chat for problem in held_out("family_relationships")[:2]]
+    options = {"policy": policy, "gen_length": 48, "block_length": 16, "tokens_per_step": 1}
     for prompt in prompts:
         short = tiny.generate(prompt, early_stop=True, **options)
         whole = tiny.generate(prompt, early_stop=False, **options)
