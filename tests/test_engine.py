@@ -140,7 +140,7 @@ def test_early_stop_gives_the_same_text_with_fewer_passes(tiny, policy):
         assert short.finish_reason == whole.finish_reason
         assert short.commits == whole.commits[: len(short.commits)]
         assert len(short.commits) < len(whole.commits)
-        assert len(short.token_ids) == len(whole.token_ids) == 64
+        assert len(short.token_ids) == len(whole.token_ids) == 48
         assert tiny.text.mask_id not in short.token_ids
 
 

@@ -19,8 +19,9 @@ from entropycache.problems import final_answer, held_out, task_names
 from entropycache.training import corpus
 from entropycache.training.batches import LENGTHS, batches, encode
 from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
+from entropycache.training.settings import Stage, TrainConfig
 from entropycache.training.tasks import TASKS
-from entropycache.training.trainer import Stage, TrainConfig, Trainer
+from entropycache.training.trainer import Trainer
 
 SHAPE = Shape(32, 2, 2, 2, 16, 64, 2048, 1e-5, 10000.0, 2048)
 MASK = 1

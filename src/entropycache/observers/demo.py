@@ -21,7 +21,7 @@ from entropycache.plan import Reason
 from entropycache.problems import HeldOut, held_out
 from entropycache.text import Ending
 
-PROBLEMS = (("needle_haystack", 0), ("word_sequence_reversal", 2), ("family_relationships", 0))
+PROBLEMS = (("family_relationships", 0), ("family_relationships", 1), ("leg_counting", 0))
 REDRAW_SECONDS = 0.08
 FLASH_SECONDS = 0.15
 

@@ -15,7 +15,8 @@ from entropycache.problems import held_out, task_names
 from entropycache.training.corpus import write_evaluation_sets
 from entropycache.training.evaluate import accuracy, engine_of
 from entropycache.training.recipe import VOCABULARY, vocabulary_texts
-from entropycache.training.trainer import TrainConfig, Trainer
+from entropycache.training.settings import TrainConfig
+from entropycache.training.trainer import Trainer
 from entropycache.training.vocabulary import save_tokenizer, train_tokenizer
 
 

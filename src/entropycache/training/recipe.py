@@ -8,8 +8,8 @@ from dataclasses import replace
 from entropycache.models.transformer import Shape
 from entropycache.training.corpus import COPYING, TRAINING_SEEDS, Mixture, draw_chunk, texts
 from entropycache.training.objective import Objective
+from entropycache.training.settings import Stage, TrainConfig
 from entropycache.training.tasks import TASKS
-from entropycache.training.trainer import Stage, TrainConfig
 
 VOCABULARY = 2048
 SHAPE = Shape(

@@ -21,39 +21,14 @@ from transformers import PreTrainedTokenizerBase
 
 from entropycache.errors import OptionError
 from entropycache.models.random import random_network
-from entropycache.models.transformer import Shape, Transformer
+from entropycache.models.transformer import Transformer
 from entropycache.training.batches import batches, encode
 from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
 from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
+from entropycache.training.settings import Stage, TrainConfig
 
 COMPILED_LENGTH = 320
 """Longer batches are rare: compiling for each of their lengths costs more than it saves."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A mixture, an objective and a learning rate, and the step from which they are used."""
-
-    from_step: int
-    mixture: Mixture
-    objectives: tuple[Objective, ...] = (Objective.MASKED,)
-    """Taken in turn, one a step."""
-    rate: float = 2e-3
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """Everything that decides the weights of a run; saved beside them."""
-
-    shape: Shape
-    stages: tuple[Stage, ...]
-    steps: int
-    warmup: int = 100
-    decay: int = 1000
-    weight_decay: float = 0.02
-    batch_tokens: int = 8192
-    chunk_examples: int = 4096
-    seed: int = 0
 
 
 @dataclass

@@ -1,0 +1,35 @@
+"""The settings of a training run, as saved beside its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from entropycache.models.transformer import Shape
+from entropycache.training.corpus import Mixture
+from entropycache.training.objective import Objective
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A mixture, an objective and a learning rate, and the step from which they are used."""
+
+    from_step: int
+    mixture: Mixture
+    objectives: tuple[Objective, ...] = (Objective.MASKED,)
+    """Taken in turn, one a step."""
+    rate: float = 2e-3
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that decides the weights of a run; saved beside them."""
+
+    shape: Shape
+    stages: tuple[Stage, ...]
+    steps: int
+    warmup: int = 100
+    decay: int = 1000
+    weight_decay: float = 0.02
+    batch_tokens: int = 8192
+    chunk_examples: int = 4096
+    seed: int = 0
