@@ -43,7 +43,9 @@ def accuracy() -> str:
 
 
 def speed(name: str) -> str:
-    """A table of configurations."""
+    """A table of configurations, and how many problems it comes from."""
+    of = result(name)
+    measured = f"{of['problems']} problems ({', '.join(of['tasks'])}) on {of['machine']['cpu']}:"
     rows = [
         [
             label,
@@ -56,7 +58,7 @@ def speed(name: str) -> str:
             r["full_passes"],
             r["rows_per_token"],
         ]
-        for label, r in result(name)["rows"].items()
+        for label, r in of["rows"].items()
     ]
     head = [
         "",
@@ -69,7 +71,7 @@ def speed(name: str) -> str:
         "full",
         "rows/token",
     ]
-    return table(head, rows)
+    return f"{measured}\n\n{table(head, rows)}"
 
 
 def costs() -> str:
@@ -94,6 +96,7 @@ SECTIONS = {
     README: {
         "accuracy": accuracy,
         "speedup": lambda: speed("speedup"),
+        "sweep": lambda: speed("sweep"),
         "costs": costs,
     },
     CARD: {"accuracy": accuracy},

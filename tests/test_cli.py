@@ -227,3 +227,50 @@ def test_a_conversation_answers_until_an_empty_line():
 def test_help_does_not_load_torch():
     code = "import sys; from entropycache.cli import app; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_infill_fills_the_masks_of_ids_and_of_text():
+    found = run(
+        *("generate", *MODEL, "--infill", "--prompt-ids", "3 158 5 158 158 7"),
+        *("--policy", "none", "--tokens-per-step", "1", "--json"),
+    )
+    ids = json.loads(found.output)["token_ids"]
+    assert [ids[i] for i in (0, 2, 5)] == [3, 5, 7] and 158 not in ids
+    whole = run(
+        *("generate", *MODEL, "--infill", "--prompt-ids", "3 158 5 158 158 7"),
+        *("--block-length", "4", "--steps", "4", "--json"),
+    )
+    assert whole.exit_code == 0, "steps are counted against the masks' own length"
+    text = run(
+        *("generate", "--infill", "--prompt", "12 + 34 =<|mdm_mask|><|mdm_mask|><|mdm_mask|>"),
+        *("--policy", "none", "--tokens-per-step", "1"),
+    )
+    assert text.exit_code == 0
+    assert text.output.startswith("12 + 34 =")
+
+
+def test_what_infill_cannot_do_is_said():
+    assert "nothing to fill in" in refused("generate", "--infill", "--prompt", "no mask here")
+    assert "no meaning" in refused(
+        *("generate", "--infill", "--prompt", "a<|mdm_mask|>", "--gen-length", "9")
+    )
+    assert "goes with --prompt or --prompt-ids alone" in refused(
+        *("generate", "--infill", "--chat", "--prompt", "a<|mdm_mask|>")
+    )
+    assert "infill takes a prompt with masks" in refused("generate", "--prompt", "a<|mdm_mask|>")
+
+
+def test_the_options_of_rivals_reach_the_engine():
+    common = ["generate", *MODEL, "--prompt-ids", "4 5 6", "--gen-length", "16", "--json"]
+    rules = (
+        ["--sigma", "4", "--tokens-per-step", "2"],
+        ["--eb-gamma", "0.5"],
+        ["--order", "random", "--tokens-per-step", "2", "--policy", "dkv-greedy"],
+        ["--alg", "entropy", "--alg-temp", "0.2", "--steps", "8"],
+        ["--policy", "d2:variant=paper", "--block-length", "16", "--tokens-per-step", "1"],
+    )
+    for rule in rules:
+        found = run(*common, *rule)
+        assert found.exit_code == 0, found.output
+        assert sorted(sum(json.loads(found.output)["commits"], [])) == list(range(16))
+    assert "needs an order drawn in advance" in refused(*common, "--policy", "dkv-greedy")

@@ -28,16 +28,14 @@ def test_its_tokenizer_knows_mask_end_and_chat_and_writes_digits_one_by_one(tiny
 
 
 def test_it_solves_some_held_out_problems_and_a_cache_keeps_most_of_its_text(tiny):
-    """Few and short, for the time of the suite, and far above chance (one in sixteen): the
-    accuracies themselves, which are low so far, are in the model card.
-    """
-    problems = held_out("family_relationships")[:12]
+    """Few and short, for the time of the suite: the accuracies themselves are in the model card."""
+    problems = held_out("aiw")[:6] + held_out("leg_counting")[:6]
     prompts = [p.chat for p in problems]
     options = {"gen_length": 64, "window": 16, "tokens_per_step": 1}
     plain = tiny.generate(prompts, GenerationConfig(policy="none", **options))
     cached = tiny.generate(prompts, GenerationConfig(policy="entropy:tau=0.1", **options))
     solved = [p.solved_by(c.text) for p, c in zip(problems, plain, strict=True)]
     same = [p.text == c.text for p, c in zip(plain, cached, strict=True)]
-    assert sum(solved) >= 3
-    assert sum(same) >= 8
+    assert sum(solved) >= 10
+    assert sum(same) >= 9
     assert sum(c.rows_computed for c in cached) < sum(c.rows_computed for c in plain)

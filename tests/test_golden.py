@@ -13,11 +13,19 @@ from safetensors.torch import load_file
 from entropycache import Completion, GenerationConfig
 from tests.conftest import DATA, FAMILIES
 
+POLICIES = {
+    "none": "none",
+    "prefix": "fast-prefix",
+    "dual": "fast-dual",
+    "d2cache": "d2:rollout_p={rollout_p},current_k={current_k},sigma={sigma},inflate_w={inflate_w}",
+    "dllm": "dllm:kp={kp},kr={kr},rou={rou}",
+}
+
 
 def cases(family: str) -> list[dict[str, Any]]:
-    """The reference cases without a cache."""
-    found = json.loads((DATA / family / "cases.json").read_text())
-    return [case for case in found if case["cache"] == "none"]
+    """All reference cases of a family, those of every cache."""
+    found: list[dict[str, Any]] = json.loads((DATA / family / "cases.json").read_text())
+    return found
 
 
 def config(case: dict[str, Any]) -> GenerationConfig:
@@ -28,7 +36,8 @@ def config(case: dict[str, Any]) -> GenerationConfig:
     elif "steps" in decode:
         rule = {"steps": decode["steps"]}
     return GenerationConfig(
-        policy="none",
+        policy=POLICIES[case["cache"]].format(**case["cache_args"]),
+        sigma=decode.get("sigma") or None,
         gen_length=decode["gen_length"],
         block_length=decode["block_length"],
         early_stop=False,
@@ -57,19 +66,24 @@ def test_logits_of_a_full_pass_are_the_reference_ones(engines, family):
         )
 
 
+@pytest.mark.parametrize("cache", POLICIES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_case_without_cache_is_reproduced_alone(engines, family):
+def test_every_case_is_reproduced_alone(engines, family, cache):
+    """Also those whose reference copies a defect or a peculiarity (``must`` is false)."""
     engine = engines(family, "float64")
-    found = cases(family)
-    assert len(found) == {"llada": 34, "dream": 16}[family]
+    found = [case for case in cases(family) if case["cache"] == cache]
+    counts = {"llada": (34, 26, 26, 32, 12), "dream": (16, 16, 16, 32, 14)}[family]
+    assert len(found) == dict(zip(POLICIES, counts, strict=True))[cache]
     for case in found:
         assert_matches(case, engine.generate(case["prompt"], config(case)))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_case_without_cache_is_reproduced_in_one_ragged_batch(engines, family):
+def test_every_case_is_reproduced_in_one_ragged_batch(engines, family):
+    """All caches, prompts and rules side by side in the same passes."""
     engine = engines(family, "float64")
     found = cases(family)
+    assert len(found) == {"llada": 130, "dream": 94}[family]
     jobs = [(case["prompt"], config(case)) for case in found]
     done = dict(engine.run(jobs, batch_size=len(jobs)))
     for i, case in enumerate(found):
@@ -79,9 +93,20 @@ def test_every_case_without_cache_is_reproduced_in_one_ragged_batch(engines, fam
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_cache_that_always_refreshes_reproduces_them_too(engines, family):
     engine = engines(family, "float64")
-    for case in cases(family)[::4]:
+    plain = [case for case in cases(family) if case["cache"] == "none"]
+    for case in plain[::4]:
         settings = GenerationConfig.of(config(case), policy="entropy:tau=-1")
         assert_matches(case, engine.generate(case["prompt"], settings))
+
+
+def test_the_cached_references_are_not_met_by_other_settings(engines):
+    """The checks can fail: each cached case set apart by its cache differs from plain decoding."""
+    engine = engines("llada", "float64")
+    for cache in ("prefix", "dual", "d2cache", "dllm"):
+        found = [case for case in cases("llada") if case["cache"] == cache]
+        plain = (GenerationConfig.of(config(case), policy="none") for case in found)
+        outputs = [engine.generate(c["prompt"], p) for c, p in zip(found[:6], plain, strict=False)]
+        assert any(o.token_ids != c["output"] for o, c in zip(outputs, found, strict=False)), cache
 
 
 def test_the_dream_reference_is_not_met_without_its_shift(engines):
@@ -90,7 +115,7 @@ def test_the_dream_reference_is_not_met_without_its_shift(engines):
     from entropycache.runner import Runner
 
     engine = engines("dream", "float64")
-    case = cases("dream")[0]
+    case = next(case for case in cases("dream") if case["cache"] == "none")
     shifted, engine.runner = engine.runner, Runner(engine.network, LLADA, engine.text.mask_id)
     try:
         found = engine.generate(case["prompt"], config(case))

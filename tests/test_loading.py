@@ -144,6 +144,20 @@ def test_unknown_dtypes_and_devices_are_refused():
         load(str(DATA / "llada"), device="abacus")
 
 
+def test_auto_is_the_saved_dtype_where_the_processor_has_it(monkeypatch):
+    cpu, bf16 = torch.device("cpu"), {"torch_dtype": "bfloat16"}
+    for native, expected in ((True, torch.bfloat16), (False, torch.float32)):
+        monkeypatch.setattr(loading, "native_bfloat16", lambda device, found=native: found)
+        assert loading.pick_dtype("auto", bf16, cpu) is expected
+        assert loading.pick_dtype("auto", {"torch_dtype": "float64"}, cpu) is torch.float64
+        assert loading.pick_dtype("bfloat16", bf16, cpu) is torch.bfloat16, "asked for, given"
+
+
+def test_graphics_processors_have_bfloat16():
+    assert loading.native_bfloat16(torch.device("cuda"))
+    assert isinstance(loading.native_bfloat16(torch.device("cpu")), bool)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_saved_network_loads_again(engines, family, tmp_path):
     engine = engines(family)

@@ -27,7 +27,7 @@ def commit(*positions: int) -> Commit:
 def step(window: Window, plan: Plan, done: Commit, entropies: list[float]) -> Step:
     values = np.array(entropies)
     scores = Scores(done.tokens, np.ones(len(values)), lambda chosen: values[chosen])
-    return Step(0, 0, window, plan, scores, done, plan.refresh, False)
+    return Step(0, 0, window, plan, scores, done, plan.refresh, len(plan.refresh), False)
 
 
 def play(policy: EntropyCache, canvas: Sequence, done: Commit, entropies: list[float]) -> Plan:
@@ -98,7 +98,7 @@ def test_specs_build_policies_and_say_what_is_wrong():
     assert make_policy("none") == NoCache()
     assert make_policy(" entropy:tau=0.25, k=7 ") == EntropyCache(tau=0.25, k=7)
     for spec, said in {
-        "entropi": "unknown policy 'entropi'; known are entropy, none",
+        "entropi": "unknown policy 'entropi'; known are d2, .*, entropy, .*, none",
         "entropy:kappa=1": "unknown option 'kappa'; known: tau, k",
         "entropy:k=1.5": "k must be a whole number, not '1.5'",
         "entropy:tau": "expected name:key=value",

@@ -13,6 +13,7 @@ import pytest
 from entropycache import policies
 from entropycache.errors import OptionError
 from entropycache.models.loading import FAMILIES
+from entropycache.policies import listing
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -26,6 +27,11 @@ def test_the_table_of_models_is_the_registry():
     table = re.search(r"<!-- models -->\n(.*?)<!-- /models -->", README, re.S)[1]
     rows = [f"| `{f.model_type}` | {', '.join(f.published)} |" for f in FAMILIES.values()]
     assert table.splitlines() == ["| `model_type` | checkpoints |", "|---|---|", *rows]
+
+
+def test_the_table_of_policies_is_the_registry():
+    table = re.search(r"<!-- policies -->\n(.*?)\n<!-- /policies -->", README, re.S)[1]
+    assert table == listing.markdown()
 
 
 def test_the_policy_example_runs(engines, monkeypatch):

@@ -7,14 +7,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from entropycache.attention import attention
 from entropycache.config import Sampling
 from entropycache.loop import Request, decode
+from entropycache.packing import Job
 from entropycache.plan import Plan, Reason
 from entropycache.policies import EntropyCache, NoCache
-from entropycache.runner import Job, attention
 from entropycache.scoring import Sampler
 from entropycache.sequence import Sequence
-from entropycache.strategies import Sliding, Strategy
+from entropycache.strategies import ByConfidence, Sliding, Strategy
 from tests.conftest import FAMILIES
 
 
@@ -30,7 +31,7 @@ class Idle:
 
 def request(engine, policy, rule, prompt=(4, 5, 6), masks=12, width=4) -> Request:
     canvas = np.array([*prompt, *[engine.text.mask_id] * masks])
-    strategy = Strategy(Sliding(width), rule)
+    strategy = Strategy(Sliding(width), ByConfidence(), rule)
     sequence = Sequence(canvas, engine.text.mask_id, len(prompt))
     return Request(0, sequence, policy, strategy, Sampler(Sampling()))
 
@@ -118,13 +119,14 @@ def test_sequences_of_a_batch_rewrite_their_own_positions_only(engines):
     mask = engine.text.mask_id
     a, b = (Sequence(np.array([p, 7, mask, mask, mask]), mask, 2) for p in (3, 4))
     jobs = [
-        Job(s, runner.store.open(5), Sampler(Sampling()), plan([2, 3], range(5))) for s in (a, b)
+        Job(s, runner.store.open(5), Sampler(Sampling()), NoCache(), plan([2, 3], range(5)))
+        for s in (a, b)
     ]
     runner.forward(jobs)
     before = [runner.store.slot(job.slot).clone() for job in jobs]
     a.canvas[2], b.canvas[4] = 11, 12
     second = [
-        Job(job.sequence, job.slot, job.sampler, plan([3], rows))
+        Job(job.sequence, job.slot, job.sampler, job.policy, plan([3], rows))
         for job, rows in zip(jobs, ([2, 3], [3, 4]), strict=True)
     ]
     runner.forward(second)
@@ -160,12 +162,13 @@ def test_entropies_do_not_depend_on_the_chunks(engines, monkeypatch):
     from entropycache import scoring
 
     def entropies():
-        frames = engines("llada").stream([1, 2], gen_length=24, window=24, tokens_per_step=4)
+        engine = engines("llada", "float64")
+        frames = engine.stream([1, 2], gen_length=24, window=24, tokens_per_step=4)
         return np.concatenate([frame.step.entropies for frame in frames])
 
     whole = entropies()
     monkeypatch.setattr(scoring, "CHUNK_ENTRIES", 5 * 160)
-    np.testing.assert_allclose(entropies(), whole, atol=1e-6)
+    np.testing.assert_allclose(entropies(), whole, atol=1e-12)
 
 
 def test_slots_are_released_when_all_is_done_or_abandoned(engines):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from entropycache.config import Confidence, Sampling
-from entropycache.scoring import Chunk, Sampler, _dots_at_once, _dots_by_row, draw, score
+from entropycache.choices import Confidence, Sampling
+from entropycache.scoring import Chunk, Sampler, _dots_at_once, _dots_by_row, draw, score, truncated
 
 VOCAB, MASK = 50, 7
 
@@ -84,7 +84,7 @@ def test_sampling_follows_the_softmax_frequencies(temperature):
     draws = 20_000
     sampling = Sampling(temperature=temperature)
     uniforms = torch.rand(draws, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    tokens = draw(logits.expand(draws, -1), sampling, uniforms)
+    tokens = draw(truncated(logits.expand(draws, -1), sampling), uniforms)
     expected = (logits[0] / temperature).softmax(-1) * draws
     observed = torch.bincount(tokens, minlength=8)
     assert ((observed - expected) ** 2 / expected).sum().item() < 29.9
@@ -95,7 +95,8 @@ def test_top_k_and_top_p_cut_the_tail_and_keep_the_token_that_crosses():
     uniforms = torch.rand(4000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
     def kinds(**options) -> set[int]:
-        return set(draw(logits, Sampling(temperature=1.0, **options), uniforms).tolist())
+        cut = truncated(logits, Sampling(temperature=1.0, **options))
+        return set(draw(cut, uniforms).tolist())
 
     assert kinds(top_k=2) == {0, 1}
     assert kinds(top_p=0.6) == {0, 1}
@@ -107,9 +108,8 @@ def test_top_k_and_top_p_cut_the_tail_and_keep_the_token_that_crosses():
 def test_extreme_uniforms_never_pick_a_token_of_no_probability():
     logits = torch.full((2, 4), -3e38)
     logits[:, 2] = 0.0
-    picked = draw(
-        logits, Sampling(temperature=1.0), torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)
-    )
+    extremes = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)
+    picked = draw(truncated(logits, Sampling(temperature=1.0)), extremes)
     assert picked.tolist() == [2, 2]
 
 

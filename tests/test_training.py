@@ -17,8 +17,16 @@ from entropycache.models.random import random_network
 from entropycache.models.transformer import Shape
 from entropycache.problems import final_answer, held_out, task_names
 from entropycache.training import corpus
-from entropycache.training.batches import LENGTHS, batches, encode
+from entropycache.training.batches import (
+    LENGTHS,
+    ROUND,
+    batches,
+    close_lengths,
+    encode,
+    fixed_shapes,
+)
 from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
+from entropycache.training.optimizers import Muon, orthogonal
 from entropycache.training.settings import Stage, TrainConfig
 from entropycache.training.tasks import TASKS
 from entropycache.training.trainer import Trainer
@@ -57,7 +65,7 @@ def test_seed_ranges_never_meet_and_held_out_questions_stay_out_of_training():
     for a in ranges:
         assert all(not set((a[0], a[-1])) & set(b) for b in ranges if b is not a)
     held = corpus.held_out_questions()
-    mixture = corpus.Mixture({"products": 1.0}, few_shot=0.2)
+    mixture = corpus.Mixture({"chain_sum": 1.0}, few_shot=0.2)
     drawn = list(corpus.draw_chunk(mixture, 0, 2000, corpus.TRAINING_SEEDS))
     questions = {turn for example in drawn for turn in example.turns[::2]}
     assert len(questions) > 1500
@@ -85,17 +93,49 @@ def test_a_chunk_depends_on_its_index_alone():
     assert max(len(example.turns) for example in first) > 4
 
 
-def test_examples_fill_their_bucket_with_end_tokens(tokenizer):
+def test_drills_are_right_and_no_held_out_question_is_among_them():
+    mixture = corpus.Mixture({name: 1.0 for name in corpus.DRILLS}, few_shot=0.0)
+    drawn = list(corpus.draw_chunk(mixture, 0, 600, corpus.TRAINING_SEEDS))
+    assert {example.task for example in drawn} == {corpus.COPYING, corpus.FACTS}
+    for example in drawn:
+        question, response = example.turns
+        assert question not in corpus.held_out_questions()
+        if example.task == corpus.COPYING:
+            assert response == "#### " + question.removeprefix("Copy this list: ")
+        else:
+            step, result = response.splitlines()[0].split(" = ")
+            assert step in question
+            assert eval(step) == int(result) == int(final_answer(response))
+
+
+@pytest.mark.parametrize("cut", [fixed_shapes, close_lengths])
+def test_batches_are_of_one_length_and_filled_with_end_tokens(tokenizer, cut):
     mixture = corpus.Mixture({name: 1.0 for name in TASKS}, few_shot=0.3, long_tail=0.5)
     drawn = list(corpus.draw_chunk(mixture, 0, 60, corpus.TRAINING_SEEDS))
     encoded = [e for e in (encode(tokenizer, x) for x in drawn) if e]
+    end = tokenizer.eos_token_id
     assert len(encoded) > 50
     for example in encoded:
-        assert len(example.ids) in LENGTHS
-        assert example.ids[-1] == tokenizer.eos_token_id
-        assert tokenizer.eos_token_id not in example.ids[: example.start]
-    made = list(batches(encoded, 512, random.Random(0)))
-    assert all(2 * b.ids.numel() <= max(512, 2 * b.ids.shape[1]) for b in made)
+        assert example.ids[-1] == end
+        assert end not in example.ids[: example.start]
+    made = list(batches(encoded, 1024, random.Random(0), end, cut))
+    wanted = {tuple(example.ids): example for example in encoded}
+    found = 0
+    for batch in made:
+        length = batch.ids.shape[1]
+        assert 2 * batch.ids.numel() <= max(1024, 2 * length)
+        assert length in LENGTHS if cut is fixed_shapes else length % ROUND == 0
+        assert batch.first <= batch.starts.min()
+        for row, start in zip(batch.ids.tolist(), batch.starts.tolist(), strict=True):
+            key = next(k for k in wanted if list(k) == row[: len(k)])
+            assert set(row[len(key) :]) <= {end}
+            assert wanted[key].start == start
+            found += 1
+    if cut is fixed_shapes:
+        assert 0 < found <= len(encoded)
+        assert len({(b.ids.shape, b.first) for b in made}) == len({b.ids.shape[1] for b in made})
+    else:
+        assert found == len(encoded), "every example is used"
 
 
 def some_batch(count: int = 6, length: int = 64) -> Batch:
@@ -169,6 +209,37 @@ def config(steps: int) -> TrainConfig:
 def weights_after(trainer: Trainer) -> dict[str, torch.Tensor]:
     trainer.run(every=3, evaluate=lambda network: {"accuracy": 0.5})
     return {name: tensor.clone() for name, tensor in trainer.network.state_dict().items()}
+
+
+def test_muon_moves_along_the_orthogonal_factor_of_the_momentum():
+    generator = torch.Generator().manual_seed(0)
+    for shape in ((6, 6), (4, 12), (12, 4)):
+        matrix = torch.randn(shape, generator=generator)
+        u, _, v = torch.linalg.svd(matrix, full_matrices=False)
+        close = orthogonal(matrix, torch.float32)
+        singular = torch.linalg.svdvals(close)
+        assert singular.min() > 0.6 and singular.max() < 1.3
+        assert torch.cosine_similarity(close.flatten(), (u @ v).flatten(), dim=0) > 0.97
+        parameter = torch.nn.Parameter(torch.zeros(shape))
+        optimizer = Muon([parameter], lr=0.5, weight_decay=0.0)
+        parameter.grad = matrix.clone()
+        optimizer.step()
+        expected = -0.5 * 0.2 * max(shape) ** 0.5 * close
+        torch.testing.assert_close(parameter.detach(), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_muon_follows_the_library_version_where_that_can_run():
+    theirs, ours = (torch.nn.Parameter(torch.ones(8, 24)) for _ in range(2))
+    options = {"lr": 0.1, "weight_decay": 0.1}
+    reference = torch.optim.Muon([theirs], adjust_lr_fn="match_rms_adamw", **options)
+    mine = Muon([ours], compute=torch.bfloat16, **options)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(4):
+        gradient = torch.randn(8, 24, generator=generator)
+        for parameter, optimizer in ((theirs, reference), (ours, mine)):
+            parameter.grad = gradient.clone()
+            optimizer.step()
+    torch.testing.assert_close(ours, theirs, atol=5e-3, rtol=0)
 
 
 def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(

@@ -8,14 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from entropycache.choices import Confidence
     from entropycache.completion import Completion, Frame
-    from entropycache.config import Confidence, GenerationConfig
+    from entropycache.config import GenerationConfig
     from entropycache.engine import Engine, load
     from entropycache.errors import EntropyCacheError
 
 _HOME = {
     "Completion": "completion",
-    "Confidence": "config",
+    "Confidence": "choices",
     "Engine": "engine",
     "EntropyCacheError": "errors",
     "Frame": "completion",

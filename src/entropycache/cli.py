@@ -5,12 +5,9 @@ elsewhere.
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import os
 import sys
-import typing
-from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +15,7 @@ import typer
 
 from entropycache.config import GenerationConfig
 from entropycache.errors import EntropyCacheError, OptionError
+from entropycache.options import decoding_options
 
 if TYPE_CHECKING:
     from entropycache.completion import Completion
@@ -40,49 +38,6 @@ def main() -> None:
         sys.exit(2)
 
 
-def decoding_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command every option of ``GenerationConfig``; it receives those that were given as
-    ``options``.
-    """
-    types = typing.get_type_hints(GenerationConfig)
-    own = [
-        p
-        for p in inspect.signature(command, eval_str=True).parameters.values()
-        if p.name != "options"
-    ]
-    added = [
-        inspect.Parameter(
-            item.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                _option_type(item.name, types[item.name]), typer.Option(help=_help(item))
-            ],
-        )
-        for item in fields(GenerationConfig)
-    ]
-
-    def wrapper(**values: Any) -> None:
-        options = {p.name: values.pop(p.name) for p in added}
-        command(**values, options={k: v for k, v in options.items() if v not in (None, [])})
-
-    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + added
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
-    return wrapper
-
-
-def _option_type(name: str, declared: Any) -> Any:
-    plain = [kind for kind in typing.get_args(declared) if kind is not type(None)]
-    return (list[str] if name == "stop" else plain[0] if plain else declared) | None
-
-
-def _help(item: Any) -> str:
-    shown = "" if item.default in (None, ()) else f" (default {str(item.default).lower()})"
-    return str(item.metadata["help"]) + shown
-
-
 @app.command()
 @decoding_options
 def generate(
@@ -93,6 +48,9 @@ def generate(
         bool, typer.Option("--chat", help="--prompt is a user's message; alone: a conversation")
     ] = False,
     prompt_ids: Annotated[str | None, typer.Option(help='token ids, as in "1 2 3"')] = None,
+    infill: Annotated[
+        bool, typer.Option("--infill", help="fill in the mask tokens that --prompt or the ids hold")
+    ] = False,
     input: Annotated[Path | None, typer.Option(help="JSONL file of prompts")] = None,
     output: Annotated[
         Path | None, typer.Option(help="JSONL file for completions; goes on where it was left")
@@ -103,25 +61,17 @@ def generate(
     trace: Annotated[Path | None, typer.Option(help="write every step to this file")] = None,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Complete a prompt, answer a chat, or work through a file of prompts."""
-    config = GenerationConfig.of(**options)
-    if (input is None) != (output is None):
-        raise OptionError("--input and --output go together")
-    given = sum((prompt is not None or chat, prompt_ids is not None, input is not None))
-    if given != 1:
-        raise OptionError("give one of --prompt TEXT, --chat, --prompt-ids IDS and --input FILE")
-    if input is not None and json:
-        raise OptionError("--json prints one completion; those of --input go to --output")
-    if input is not None and output is not None and input.resolve() == output.resolve():
-        raise OptionError(f"--input and --output are the same file, {input}")
-    if chat and prompt is None and (json or trace):
-        raise OptionError(
-            "--chat without --prompt is a conversation, which has no --json and no --trace"
-        )
+    """Complete a prompt, answer a chat, fill in masks, or work through a file of prompts."""
+    _import_policy(options.get("policy"))
+    # The length that the options are checked against is that of the masks to be filled in.
+    config = GenerationConfig() if infill else GenerationConfig.of(**options)
+    single = _single(prompt, chat, prompt_ids)
+    _check_modes(prompt is not None or chat, prompt_ids is not None, input, output)
+    alone = chat and prompt is None
+    _check_extras(input is not None, alone, infill and (chat or alone or bool(input)), json, trace)
     from entropycache import commands
     from entropycache.records import read_records
 
-    single = _single(prompt, chat, prompt_ids)
     records = read_records(input, config) if input else []
     engine = _load(model, dtype, device)
     if input and output:
@@ -129,8 +79,42 @@ def generate(
     elif single is None:
         commands.converse(engine, config)
     else:
-        completion = commands.generate_one(engine, model, single, config, trace)
+        if infill:
+            completion = commands.fill_in(engine, model, single, options, trace)
+        else:
+            completion = commands.generate_one(engine, model, single, config, trace)
         _print(completion, json, text=engine.text.tokenizer is not None)
+
+
+def _import_policy(spec: str | None) -> None:
+    if spec and ":" in spec:
+        from entropycache.policies.external import import_policy
+
+        import_policy(spec)
+
+
+def _check_modes(prompt: bool, ids: bool, input: Path | None, output: Path | None) -> None:
+    """One kind of prompt, and files that go together."""
+    if (input is None) != (output is None):
+        raise OptionError("--input and --output go together")
+    if prompt + ids + (input is not None) != 1:
+        raise OptionError("give one of --prompt TEXT, --chat, --prompt-ids IDS and --input FILE")
+    if input is not None and output is not None and input.resolve() == output.resolve():
+        raise OptionError(f"--input and --output are the same file, {input}")
+
+
+def _check_extras(
+    file: bool, conversation: bool, misfilled: bool, json: bool, trace: Path | None
+) -> None:
+    """What has no meaning for a file, for a conversation, or for masks to be filled in."""
+    if misfilled:
+        raise OptionError("--infill goes with --prompt or --prompt-ids alone")
+    if file and json:
+        raise OptionError("--json prints one completion; those of --input go to --output")
+    if conversation and (json or trace):
+        raise OptionError(
+            "--chat without --prompt is a conversation, which has no --json and no --trace"
+        )
 
 
 def _single(prompt: str | None, chat: bool, prompt_ids: str | None) -> Prompt | None:
@@ -169,9 +153,18 @@ def demo(
     """Solve real problems in the terminal: first plain decoding, then EntropyCache, then what it
     cost.
     """
+    _import_policy(policy)
     from entropycache.observers.demo import run_demo
 
     run_demo(_load(model, dtype, "cpu"), policy)
+
+
+@app.command()
+def policies() -> None:
+    """List the cache policies: options, what each recomputes, what deciding costs, its paper."""
+    from entropycache.commands import list_policies
+
+    list_policies()
 
 
 @app.command()

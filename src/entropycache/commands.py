@@ -1,5 +1,5 @@
-"""What ``entropycache generate`` does once its options are read: one prompt, a file of them, or a
-conversation.
+"""What ``entropycache generate`` and ``policies`` do once their options are read: one prompt, a
+file of them, a conversation; a table.
 """
 
 from __future__ import annotations
@@ -7,14 +7,18 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
+from rich.console import Console
 from rich.progress import track
+from rich.table import Table
 
 from entropycache.completion import Completion
 from entropycache.config import GenerationConfig
 from entropycache.engine import Engine, Prompt
 from entropycache.errors import PromptError
 from entropycache.observers.trace import TraceWriter
+from entropycache.policies import listing
 from entropycache.records import Record, check, decode_file, unfinished
 
 
@@ -29,6 +33,14 @@ def generate_one(
     if not completion.answer_tokens and not completion.error:
         print("entropycache: the answer is empty: it begins with its end", file=sys.stderr)
     return completion
+
+
+def fill_in(
+    engine: Engine, model: str, prompt: Prompt, options: dict[str, Any], trace: Path | None
+) -> Completion:
+    """Fill in the masks of one prompt."""
+    with TraceWriter(trace, engine.text, model) if trace else nullcontext() as writer:
+        return engine.infill(prompt, on_step=writer.write if writer else None, **options)
 
 
 def generate_file(
@@ -49,6 +61,17 @@ def generate_file(
         done = decode_file(engine, left, output, model, batch_size, on_step)
         failed = sum(c.error is not None for c in track(done, "decoding", total=len(left)))
     print(f"{len(left)} prompts decoded, {there} were there already, {failed} failed: {output}")
+
+
+def list_policies() -> None:
+    """Print the table of policies."""
+    table = Table(*listing.HEAD, show_lines=True)
+    for row in listing.rows():
+        table.add_row(*row)
+    console = Console()
+    console.print(table) if console.is_terminal else console.out(
+        listing.markdown(), highlight=False
+    )
 
 
 def converse(engine: Engine, config: GenerationConfig) -> None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from entropycache.ending import Ending
 from entropycache.loop import Request
 from entropycache.plan import Step
 from entropycache.sequence import Sequence
-from entropycache.text import Ending
 
 
 @dataclass
@@ -21,9 +21,10 @@ class Completion:
 
     ``token_ids`` is the whole generated region; where decoding stopped early the rest is filled
     with the end token. ``commits`` lists, for each step, the positions committed, counted from the
-    begin of the generated region. ``tokens_per_second`` counts the answer's tokens, before the
-    first end token, over ``seconds`` of wall time. ``error`` says why a request of a batch was
-    aborted; its text is then what was complete before.
+    begin of the generated region. ``rows_computed`` sums the positions computed over all passes,
+    each as the mean over layers. ``tokens_per_second`` counts the answer's tokens, before the first
+    end token, over ``seconds`` of wall time. ``error`` says why a request of a batch was aborted;
+    its text is then what was complete before.
     """
 
     token_ids: list[int] = field(default_factory=list)
@@ -31,7 +32,7 @@ class Completion:
     finish_reason: str = "length"
     forwards: int = 0
     full_passes: int = 0
-    rows_computed: int = 0
+    rows_computed: float = 0
     commits: list[list[int]] = field(default_factory=list)
     seconds: float = 0.0
     tokens_per_second: float = 0.0
@@ -71,7 +72,7 @@ class Tracked:
         done, start = self.completion, self.request.sequence.start
         done.forwards += 1
         done.full_passes += step.full
-        done.rows_computed += len(step.rows)
+        done.rows_computed += int(step.work) if step.work.is_integer() else step.work
         done.commits.append((step.commit.positions - start).tolist())
 
     def close(self) -> Completion:
@@ -88,6 +89,18 @@ class Tracked:
         elif self.ending.text.end_ids:
             region[region == canvas.mask_id] = min(self.ending.text.end_ids)
         done.token_ids = region.tolist()
+        return done
+
+    def close_filled(self, text: str) -> Completion:
+        """The completion of a canvas whose masks were filled in: all of it, counted from its
+        begin.
+        """
+        done, canvas = self.close(), self.request.sequence
+        done.answer_tokens = sum(len(step) for step in done.commits)
+        done.prompt_tokens = len(canvas) - done.answer_tokens
+        done.tokens_per_second = done.answer_tokens / done.seconds if done.seconds else 0.0
+        done.commits = [[canvas.start + position for position in step] for step in done.commits]
+        done.token_ids, done.text, done.finish_reason = canvas.canvas.tolist(), text, "stop"
         return done
 
 

@@ -11,32 +11,13 @@ import math
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
-from numbers import Integral, Real
 from typing import Any
 
+from entropycache.choices import Confidence, DreamAlgorithm, Ranking, Sampling
+from entropycache.coercion import coerce_fields
 from entropycache.errors import OptionError
 
-
-class Confidence(StrEnum):
-    """What candidates are ranked by: the token's probability, its lead over the runner-up, or
-    negative entropy.
-    """
-
-    PROBABILITY = "probability"
-    MARGIN = "margin"
-    ENTROPY = "entropy"
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How a candidate token is drawn from a row of logits, and how sure it is said to be."""
-
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = 0
-    seed: int = 0
-    confidence: Confidence = Confidence.PROBABILITY
+COMMIT_RULES = ("tokens_per_step", "steps", "threshold", "factor", "eb_gamma")
 
 
 def _help(text: str) -> dict[str, str]:
@@ -48,9 +29,10 @@ class GenerationConfig:
     """Every decoding option. Immutable, checked when made; wrong values raise ``OptionError``.
 
     ``block_length`` or ``window`` chooses the window rule, and one of ``tokens_per_step``,
-    ``steps``, ``threshold``, ``factor`` the commit rule; with none given, a window of 32 and a
-    threshold of 0.9. ``max_new_tokens`` limits the text, not the canvas: decoding ends once that
-    many leading positions are committed.
+    ``steps``, ``threshold``, ``factor``, ``eb_gamma`` the commit rule; with none given, a window of
+    32 (or the one the policy was published with) and a threshold of 0.9. ``alg`` with ``steps`` is
+    Dream's own sampler, which has the whole canvas in view. ``max_new_tokens`` limits the text, not
+    the canvas: decoding ends once that many leading positions are committed.
     """
 
     policy: str = field(
@@ -75,8 +57,23 @@ class GenerationConfig:
     factor: float | None = field(
         default=None, metadata=_help("commit rank n while its confidence >= 1 - factor/(n+1)")
     )
-    confidence: Confidence = field(
-        default=Confidence.PROBABILITY, metadata=_help("what candidates are ranked by")
+    eb_gamma: float | None = field(
+        default=None, metadata=_help("EB-sampler: commit while entropies sum to this, the last out")
+    )
+    confidence: Confidence | None = field(
+        default=None, metadata=_help("what candidates are ranked by (default probability)")
+    )
+    order: Ranking = field(
+        default=Ranking.CONFIDENCE, metadata=_help("confidence, random or left-to-right")
+    )
+    sigma: float | None = field(
+        default=None, metadata=_help("rank by confidence x certainty density this wide (d2Cache)")
+    )
+    alg: DreamAlgorithm | None = field(
+        default=None, metadata=_help("Dream's sampler by its name for it; needs steps")
+    )
+    alg_temp: float | None = field(
+        default=None, metadata=_help("alg: draw what is committed at this temperature; 0 ranks")
     )
     temperature: float = field(default=0.0, metadata=_help("0 takes the most probable token"))
     top_p: float = field(
@@ -94,9 +91,9 @@ class GenerationConfig:
     DEFAULT_THRESHOLD: typing.ClassVar[float] = 0.9
 
     def __post_init__(self) -> None:
-        _check_types(self)
+        coerce_fields(self)
         self._one_of("block_length", "window")
-        self._one_of("tokens_per_step", "steps", "threshold", "factor")
+        self._one_of(*COMMIT_RULES)
         for name in (
             "gen_length",
             "block_length",
@@ -108,17 +105,16 @@ class GenerationConfig:
             self._require(name, "1 or more", lambda v: v >= 1)
         self._require("threshold", "a probability above 0 and at most 1", lambda v: 0 < v <= 1)
         self._require("factor", "above 0", lambda v: v > 0)
+        self._require("eb_gamma", "0 or more nats", lambda v: v >= 0)
+        self._require("sigma", "above 0, and finite", lambda v: 0 < v < math.inf)
+        self._require("alg_temp", "0 or more, and finite", lambda v: 0 <= v < math.inf)
         self._require("temperature", "0 or more, and finite", lambda v: 0 <= v < math.inf)
         self._require("top_p", "above 0 and at most 1", lambda v: 0 < v <= 1)
         self._require("top_k", "0 (no limit) or more", lambda v: v >= 0)
         self._require("seed", "from 0 to 2**63 - 1", lambda v: 0 <= v < 2**63)
         if "" in self.stop:
             raise OptionError("stop must not hold an empty string")
-        if self.confidence is Confidence.ENTROPY and not (self.tokens_per_step or self.steps):
-            raise OptionError(
-                "confidence=entropy ranks by negative entropy, which no threshold or factor "
-                "applies to; give tokens_per_step or steps, or use probability or margin"
-            )
+        self._check_ranking()
         if self.steps and self.block_length and self.steps % self.blocks:
             raise OptionError(
                 f"steps={self.steps} cannot be spread over {self.blocks} blocks; "
@@ -140,7 +136,7 @@ class GenerationConfig:
         values = {name: getattr(base, name) for name in known} if base else {}
         for group in (
             ("block_length", "window"),
-            ("tokens_per_step", "steps", "threshold", "factor"),
+            COMMIT_RULES,
         ):
             if any(options.get(name) is not None for name in group):
                 values |= dict.fromkeys(group)
@@ -154,7 +150,52 @@ class GenerationConfig:
     @property
     def sampling(self) -> Sampling:
         """The part that the scoring of logits needs."""
-        return Sampling(self.temperature, self.top_p, self.top_k, self.seed, self.confidence)
+        return Sampling(
+            self.temperature, self.top_p, self.top_k, self.seed, self._confidence, bool(self.alg)
+        )
+
+    @property
+    def _confidence(self) -> Confidence:
+        """What candidates are ranked by once every option had its say."""
+        if self.confidence is not None:
+            return self.confidence
+        if self.eb_gamma is not None or self.alg is DreamAlgorithm.ENTROPY:
+            return Confidence.ENTROPY
+        margin = self.alg is DreamAlgorithm.TOPK_MARGIN
+        return Confidence.MARGIN if margin else Confidence.PROBABILITY
+
+    def _check_ranking(self) -> None:
+        """Refuse what would be ignored, or would rank the wrong way round."""
+        counted = self.tokens_per_step or self.steps
+        if self.alg is not None and (self.block_length or self.window):
+            raise OptionError(
+                f"alg={self.alg} is Dream's sampler over the whole canvas, which has no "
+                f"{'block_length' if self.block_length else 'window'}"
+            )
+        if self.alg is not None and not self.steps:
+            raise OptionError(f"alg={self.alg} is Dream's sampler, which needs steps")
+        if self.alg_temp is not None and self.alg in (None, DreamAlgorithm.ORIGIN):
+            raise OptionError(
+                "alg_temp goes with alg=maskgit_plus, topk_margin or entropy, not with "
+                f"alg={self.alg}"
+            )
+        if self.order is not Ranking.CONFIDENCE and not counted:
+            raise OptionError(f"order={self.order} needs tokens_per_step or steps")
+        for name, given in (
+            ("alg", self.alg is not None),
+            ("order", self.order is not Ranking.CONFIDENCE),
+            ("eb_gamma", self.eb_gamma is not None),
+        ):
+            others = [n for n in ("confidence", "sigma") if getattr(self, n) is not None]
+            if given and others:
+                raise OptionError(f"{name} ranks by itself and excludes {' and '.join(others)}")
+        if self.alg is not None and self.order is not Ranking.CONFIDENCE:
+            raise OptionError("alg ranks by itself and excludes order")
+        if self.confidence is Confidence.ENTROPY and (self.sigma is not None or not counted):
+            raise OptionError(
+                "confidence=entropy ranks by negative entropy, which no threshold, factor or sigma "
+                "applies to; use probability or margin, or tokens_per_step or steps without sigma"
+            )
 
     def _one_of(self, *names: str) -> None:
         given = [
@@ -169,35 +210,3 @@ class GenerationConfig:
         value = getattr(self, name)
         if value is not None and not holds(value):
             raise OptionError(f"{name} must be {accepted}, not {value}")
-
-
-def _check_types(config: GenerationConfig) -> None:
-    """Turn what JSON and the command line give into the declared types, or say what is accepted."""
-    types = typing.get_type_hints(GenerationConfig)
-    for item in dataclasses.fields(config):
-        value, declared = getattr(config, item.name), types[item.name]
-        options = typing.get_args(declared) or (declared,)
-        if value is None and type(None) in options:
-            continue
-        kind = options[0]
-        object.__setattr__(config, item.name, _as_type(item.name, value, kind))
-
-
-def _as_type(name: str, value: Any, kind: Any) -> Any:
-    if name == "stop":
-        strings = (value,) if isinstance(value, str) else value
-        if not isinstance(strings, (list, tuple)) or not all(isinstance(s, str) for s in strings):
-            raise OptionError(f"stop must be a string or a list of strings, not {value!r}")
-        return tuple(strings)
-    if kind is Confidence:
-        if value not in [c.value for c in Confidence]:
-            raise OptionError(f"confidence must be one of {', '.join(Confidence)}, not {value!r}")
-        return Confidence(value)
-    if kind is float and isinstance(value, Real) and not isinstance(value, bool):
-        return float(value)
-    if kind is int and isinstance(value, Integral) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
-        return value
-    accepted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
-    raise OptionError(f"{name} must be {accepted}, not {value!r}")

@@ -18,17 +18,20 @@ from transformers import PreTrainedTokenizerBase
 
 from entropycache.completion import Completion, Frame, Queue, Tracked
 from entropycache.config import GenerationConfig
-from entropycache.errors import CheckpointError, NonFiniteLogitsError, OptionError, PromptError
+from entropycache.ending import Ending
+from entropycache.errors import NonFiniteLogitsError, OptionError, PromptError
 from entropycache.loop import Request, decode
 from entropycache.models import loading
 from entropycache.models.family import Family
 from entropycache.models.transformer import Transformer
-from entropycache.policies import make_policy
+from entropycache.plan import Positions
+from entropycache.policies import Policy, make_policy
+from entropycache.policies.base import NeedsOrder, PrefersWindow
 from entropycache.runner import Runner
 from entropycache.scoring import Sampler
 from entropycache.sequence import Sequence as Canvas
-from entropycache.strategies import make_strategy
-from entropycache.text import Chat, Ending, Text, load_tokenizer
+from entropycache.strategies import Strategy, make_strategy
+from entropycache.text import Chat, Text, load_tokenizer, text_of
 
 Prompt = str | Sequence[int] | Chat
 
@@ -52,7 +55,7 @@ class Engine:
         family = loading.family_of(config, type(model).__name__)
         shape = loading.read_shape(family, config, type(model).__name__)
         network = loading.adopt_network(family, shape, model.state_dict())
-        return cls(network, family, _text(tokenizer, config, family, network.shape.vocab_size))
+        return cls(network, family, text_of(tokenizer, config, family, network.shape.vocab_size))
 
     def logits(self, token_ids: Sequence[int]) -> Tensor:
         """A full pass's logits ``(length, vocab_size)`` as the network returns them: Dream's are
@@ -105,8 +108,7 @@ class Engine:
         at once.
         """
         _check_batch_size(batch_size)
-        tracked = [self.track(i, prompt, config) for i, (prompt, config) in enumerate(jobs)]
-        queue = Queue(tracked, batch_size)
+        queue = Queue([self.track(i, p, config) for i, (p, config) in enumerate(jobs)], batch_size)
         while queue.admit():
             # One decoding loop serves all, unless every request of the batch is aborted at once.
             with closing(decode(queue.requests, self.runner)) as steps:
@@ -129,40 +131,88 @@ class Engine:
         if task.request.error is not None:
             raise task.request.error
 
+    def infill(
+        self,
+        prompt: Prompt,
+        config: GenerationConfig | None = None,
+        *,
+        on_step: Callable[[Frame], None] | None = None,
+        **options: Any,
+    ) -> Completion:
+        """Fill in the masks that a text (the mask token's own text) or token ids hold; every other
+        token stays. The completion's ``token_ids`` and ``text`` are the whole, filled in, and
+        ``commits`` count from its begin.
+
+        Windows and blocks count from the first mask, and nothing stops early. Raises
+        ``OptionError`` for what has no meaning here: ``gen_length``, ``stop``, ``max_new_tokens``.
+        """
+        given = {**(vars(config) if config else {}), **options}
+        for name in ("gen_length", "stop", "max_new_tokens"):
+            idle = getattr(GenerationConfig, name)
+            if given.get(name, idle) not in (idle, None, []):
+                raise OptionError(f"infilling fills every mask given; {name} has no meaning there")
+        ids = self.text.encode_masked(prompt)
+        start = int((ids == self.text.mask_id).argmax())
+        region = {"gen_length": len(ids) - start, "early_stop": False}
+        settings = GenerationConfig.of(config, **(options | region))
+        task = self._tracked(0, ids, start, settings)
+        canvas = task.request.sequence
+        for step in decode([task.request], self.runner):
+            task.note(step)
+            if on_step is not None:
+                on_step(Frame.of(step, canvas))
+        if task.request.error is not None:
+            raise task.request.error
+        return task.close_filled(self.text.decode(canvas.canvas))
+
     def track(self, number: int, prompt: Prompt, config: GenerationConfig) -> Tracked:
         """A request for the decoding loop, checked and not yet begun, with what counts it.
 
         Raises ``PromptError`` or ``OptionError`` where it cannot be decoded.
         """
         ids = self.text.encode(prompt)
-        length = len(ids) + config.gen_length
-        if length > self.network.shape.max_positions:
-            raise PromptError(
-                f"prompt and gen_length make {length} positions, {len(ids)} + {config.gen_length}; "
-                f"this model has {self.network.shape.max_positions}"
-            )
         if config.stop and self.text.tokenizer is None:
             raise OptionError("stop strings need a tokenizer, and this checkpoint has none")
         canvas = np.concatenate((ids, np.full(config.gen_length, self.text.mask_id, np.int64)))
+        return self._tracked(number, canvas, len(ids), config)
+
+    def _tracked(
+        self, number: int, canvas: Positions, start: int, config: GenerationConfig
+    ) -> Tracked:
+        if len(canvas) > self.network.shape.max_positions:
+            raise PromptError(
+                f"prompt and gen_length make {len(canvas)} positions, {start} + "
+                f"{len(canvas) - start}; this model has {self.network.shape.max_positions}"
+            )
         ending = Ending(self.text, config.stop, config.max_new_tokens)
-        request = Request(
-            number,
-            Canvas(canvas, self.text.mask_id, len(ids)),
-            make_policy(config.policy),
-            make_strategy(config),
-            Sampler(config.sampling),
-        )
+        policy, strategy = self._rules(config)
+        sequence = Canvas(canvas, self.text.mask_id, start)
+        request = Request(number, sequence, policy, strategy, Sampler(config.sampling))
         if config.early_stop:
             request.finished = ending.reached
         return Tracked(request, ending, time.perf_counter())
+
+    def _rules(self, config: GenerationConfig) -> tuple[Policy, Strategy]:
+        """Policy and strategy of one request; ``OptionError`` where they do not go together."""
+        policy = make_policy(config.policy, self.family.sources)
+        width = config.DEFAULT_WINDOW
+        if isinstance(policy, PrefersWindow):
+            width = policy.preferred_window()
+        strategy = make_strategy(config, width)
+        if isinstance(policy, NeedsOrder) and policy.needs_order and not strategy.order.drawn:
+            raise OptionError(
+                f"policy {config.policy} needs an order drawn in advance: give order=random or "
+                "left-to-right, with tokens_per_step or steps"
+            )
+        return policy, strategy
 
 
 def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "auto") -> Engine:
     """Load ``tiny`` (the embedded model), a local folder or a hub id.
 
-    ``dtype``: ``auto`` (as saved), ``bfloat16``, ``float32`` or ``float64``; ``device``: ``auto``
-    (CUDA where there is one), or what torch accepts. Raises ``CheckpointError`` with the file and
-    the reason where it cannot.
+    ``dtype``: ``auto`` (as saved, but float32 on a processor without bfloat16 arithmetic),
+    ``bfloat16``, ``float32`` or ``float64``; ``device``: ``auto`` (CUDA where there is one), or
+    what torch accepts. Raises ``CheckpointError`` with the file and the reason where it cannot.
     """
     name = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     try:
@@ -173,9 +223,10 @@ def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "a
             f"device {device!r} cannot be used: {str(error).splitlines()[0]}"
         ) from error
     checkpoint = loading.read_config(loading.locate(model))
-    network = loading.load_network(checkpoint, loading.pick_dtype(dtype, checkpoint.config), target)
+    precision = loading.pick_dtype(dtype, checkpoint.config, target)
+    network = loading.load_network(checkpoint, precision, target)
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.family)
-    text = _text(tokenizer, checkpoint.config, checkpoint.family, network.shape.vocab_size)
+    text = text_of(tokenizer, checkpoint.config, checkpoint.family, network.shape.vocab_size)
     return Engine(network, checkpoint.family, text)
 
 
@@ -189,30 +240,3 @@ def _is_many(prompts: Prompt | Sequence[Prompt]) -> bool:
     if not isinstance(prompts, (list, tuple)):
         return False
     return all(not isinstance(p, (int, np.integer, Mapping)) for p in prompts) and len(prompts) > 0
-
-
-def _text(
-    tokenizer: PreTrainedTokenizerBase | None,
-    config: Mapping[str, Any],
-    family: Family,
-    vocab_size: int,
-) -> Text:
-    """The text side of a model: mask and end ids from the config, then from the tokenizer by the
-    family's names.
-    """
-    named = dict(tokenizer.get_vocab()) if tokenizer else {}
-    mask_id = config.get("mask_token_id")
-    mask_id = named.get(family.mask_token) if mask_id is None else mask_id
-    if mask_id is None:
-        raise CheckpointError(
-            "no mask token: the config has no mask_token_id and no tokenizer "
-            f"knows {family.mask_token}"
-        )
-    if not 0 <= mask_id < vocab_size:
-        raise CheckpointError(
-            f"mask_token_id is {mask_id}, outside the vocabulary of {vocab_size} entries"
-        )
-    configured = config.get("eos_token_id")
-    ends = set(configured if isinstance(configured, list) else [configured]) - {None}
-    ends |= {named[token] for token in family.end_tokens if token in named}
-    return Text(tokenizer, int(mask_id), frozenset(ends), vocab_size)

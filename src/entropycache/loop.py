@@ -10,9 +10,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from entropycache.errors import NonFiniteLogitsError
-from entropycache.plan import Step
+from entropycache.packing import Job
+from entropycache.plan import Commit, Plan, Step, Window
 from entropycache.policies.base import Policy
-from entropycache.runner import Job, Runner
+from entropycache.runner import Pass, Runner
 from entropycache.scoring import Sampler
 from entropycache.sequence import Sequence
 from entropycache.strategies.base import Strategy
@@ -48,7 +49,7 @@ def decode(requests: list[Request], runner: Runner) -> Generator[Step]:
             windows = [r.strategy.window(r.sequence) for r in live]
             plans = [r.policy.plan(r.sequence, w) for r, w in zip(live, windows, strict=True)]
             jobs = [
-                Job(r.sequence, _slot(r, runner), r.sampler, p)
+                Job(r.sequence, _slot(r, runner), r.sampler, r.policy, p)
                 for r, p in zip(live, plans, strict=True)
             ]
             for r, window, plan, result in zip(
@@ -60,8 +61,7 @@ def decode(requests: list[Request], runner: Runner) -> Generator[Step]:
                 commit = r.strategy.choose(r.sequence, window, plan.predict, result.scores)
                 index = r.sequence.steps
                 r.sequence.apply(commit)
-                full = len(result.rows) == len(r.sequence)
-                step = Step(r.id, index, window, plan, result.scores, commit, result.rows, full)
+                step = _step(r, index, window, plan, result, commit)
                 r.policy.observe(r.sequence, step)
                 r.sequence.done = r.sequence.done or r.finished(r.sequence)
                 if r.sequence.done:
@@ -72,9 +72,19 @@ def decode(requests: list[Request], runner: Runner) -> Generator[Step]:
             _release(r, runner)
 
 
+def _step(
+    request: Request, index: int, window: Window, plan: Plan, result: Pass, commit: Commit
+) -> Step:
+    assert result.scores is not None
+    full = result.work == len(request.sequence)
+    return Step(
+        request.id, index, window, plan, result.scores, commit, result.rows, result.work, full
+    )
+
+
 def _slot(request: Request, runner: Runner) -> int:
     if request.slot is None:
-        request.slot = runner.store.open(len(request.sequence))
+        request.slot = runner.open(len(request.sequence), request.policy)
     return request.slot
 
 

@@ -27,6 +27,10 @@ class Reason(StrEnum):
     """The policy recomputes everything at every step."""
     STALE = "stale"
     """The policy judged the store too old."""
+    BLOCK = "block"
+    """The policy begins every block anew."""
+    INTERVAL = "interval"
+    """The policy recomputes something whole every so many steps, and this is such a step."""
     PARTIAL = "partial"
     """The store is trusted; only some positions are recomputed."""
 
@@ -36,11 +40,13 @@ class Window:
     """The masked positions that may be committed now, and the ``span`` (begin, end) of the block
     they belong to.
 
-    Under a sliding window the block is the whole generated region.
+    Under a sliding window the block is the whole generated region. ``upcoming`` are those that this
+    step commits whatever the scores, where the order was drawn in advance; else ``None``.
     """
 
     positions: Positions
     span: tuple[int, int]
+    upcoming: Positions | None = None
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,8 @@ class Commit:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of one request. ``rows`` are the positions that were computed, ``full`` says that
-    these were all.
+    """One step of one request. ``rows`` are the positions that the last layer computed, ``work``
+    the positions computed as the mean over layers, ``full`` says that these were all.
     """
 
     request: int
@@ -95,6 +101,7 @@ class Step:
     scores: Scores
     commit: Commit
     rows: Positions
+    work: float
     full: bool
 
     @cached_property

@@ -8,97 +8,94 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from entropycache.attention import attention
+from entropycache.features import FeaturePass
 from entropycache.models.family import Family
 from entropycache.models.transformer import Transformer
-from entropycache.plan import Plan, Positions, Scores
-from entropycache.scoring import Chunk, Sampler, score
-from entropycache.sequence import Sequence
+from entropycache.packing import Job, Packed
+from entropycache.plan import Positions, Scores
+from entropycache.policies.base import KeepsFeatures, Policy, Probe
+from entropycache.scoring import Chunk, score
 from entropycache.store import Store
-
-
-@dataclass(frozen=True)
-class Job:
-    """One sequence's part in a pass: its canvas, its slot, its sampler, and the plan."""
-
-    sequence: Sequence
-    slot: int
-    sampler: Sampler
-    plan: Plan
 
 
 @dataclass(frozen=True)
 class Pass:
     """What a pass gave one sequence. ``scores`` is ``None`` where the network returned NaN or
-    infinite logits.
+    infinite logits; ``rows`` are the positions the last layer computed, ``work`` the mean over
+    layers.
     """
 
     scores: Scores | None
     rows: Positions
+    work: float
 
 
-def attention(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Bidirectional attention of q ``(rows, heads, head_dim)`` over keys and values ``(kv_heads,
-    length, head_dim)``.
-
-    Without a mask, the query heads that share a key head are as good as more rows: nothing is
-    repeated.
+@dataclass(frozen=True)
+class _Part:
+    """One sequence's share of the network's work: hidden states ``(n, width)`` of what it predicts
+    from.
     """
-    rows, heads, dim = q.shape
-    shared = len(keys)
-    grouped = (
-        q.view(rows, shared, heads // shared, dim).permute(1, 2, 0, 3).reshape(shared, -1, dim)
-    )
-    mixed = F.scaled_dot_product_attention(grouped[None], keys[None], values[None])[0]
-    return (
-        mixed.view(shared, heads // shared, rows, dim).permute(2, 0, 1, 3).reshape(rows, heads, dim)
-    )
+
+    predicted: Tensor
+    rows: Positions
+    work: float
 
 
 class Runner:
     """Runs passes of one network. One thread at a time: the store has one owner."""
 
     def __init__(self, network: Transformer, family: Family, mask_id: int) -> None:
-        shape, weight = network.shape, network.embedding
+        weight = network.embedding
         self.network = network
         self.family = family
         self.mask_id = mask_id
-        self.store = Store(
-            shape.layers, shape.kv_heads, shape.head_dim, weight.dtype, weight.device
-        )
+        s = network.shape
+        # What a slot may keep beside keys and values: queries after the rotary embedding, inputs of
+        # layers, and what attention and feed-forward layers put out.
+        extras: dict[str, tuple[int, ...]] = {"queries": (s.heads, s.head_dim)}
+        extras |= {name: (s.width,) for name in ("inputs", "attention", "mlp")}
+        self.store = Store((s.layers, s.kv_heads, s.head_dim), extras, weight.dtype, weight.device)
+        self._probes: dict[type, bool] = {}
+        self._keepers: dict[type, bool] = {}
         self._device = weight.device
         self._chunk: Chunk | None = None
+
+    def open(self, length: int, policy: Policy) -> int:
+        """A slot of the store with everything that the policy keeps in it."""
+        # Looked up by type from then on: asking a protocol takes longer than planning a pass.
+        self._probes[type(policy)] = isinstance(policy, Probe)
+        self._keepers[type(policy)] = isinstance(policy, KeepsFeatures)
+        return self.store.open(length, getattr(policy, "keeps", ()))
 
     @torch.inference_mode()
     def forward(self, jobs: Many[Job]) -> list[Pass]:
         """One pass. Rows computed are the model's sources of what is predicted, and what is
         refreshed.
         """
-        sources = [self.family.sources(job.plan.predict) for job in jobs]
-        rows = [
-            _union(s, job.plan.refresh, len(job.sequence))
-            for s, job in zip(sources, jobs, strict=True)
-        ]
-        hidden = self._hidden(jobs, rows)
-        firsts = np.cumsum([0, *(len(r) for r in rows)])
-        wanted = [f + np.searchsorted(r, s) for f, r, s in zip(firsts, rows, sources, strict=False)]
-        predicted = hidden[self._upload(np.concatenate(wanted))]
+        apart = [job for job in jobs if self._keepers.get(type(job.policy), False)]
+        together = [job for job in jobs if not self._keepers.get(type(job.policy), False)]
+        parts = {id(job): self._alone(job) for job in apart}
+        if together:
+            parts |= zip(map(id, together), self._packed(together), strict=True)
+        ordered = [parts[id(job)] for job in jobs]
         if self._chunk is not None:
             self._chunk.release()
         scores, self._chunk = score(
             self.network.logits,
-            predicted,
+            torch.cat([part.predicted for part in ordered]),
             [len(job.plan.predict) for job in jobs],
             [job.sampler for job in jobs],
             self.mask_id,
             self.network.shape.vocab_size,
         )
-        return [Pass(s, r) for s, r in zip(scores, rows, strict=True)]
+        return [Pass(s, part.rows, part.work) for s, part in zip(scores, ordered, strict=True)]
 
     @torch.no_grad()
     def logits(self, ids: Positions) -> Tensor:
@@ -112,27 +109,33 @@ class Runner:
 
         return self.network.logits(self.network(self._upload(ids), positions, attend))
 
-    def _hidden(self, jobs: Many[Job], rows: Many[Positions]) -> Tensor:
-        """Hidden states of all rows, packed; keys and values of all rows are rewritten on the
+    def _packed(self, jobs: Many[Job]) -> list[_Part]:
+        """The rows of all jobs in one pass; keys and values of all rows are rewritten on the
         way.
         """
-        positions = self._upload(np.concatenate(rows))
-        ids = self._upload(
-            np.concatenate([j.sequence.canvas[r] for j, r in zip(jobs, rows, strict=True)])
-        )
-        sizes = [len(r) for r in rows]
-        places = torch.split(positions, sizes)
+        sources = [self.family.sources(job.plan.predict) for job in jobs]
+        rows = [
+            _union(s, job.plan.refresh, len(job.sequence))
+            for s, job in zip(sources, jobs, strict=True)
+        ]
+        probes = [j.policy if self._probes.get(type(j.policy), False) else None for j in jobs]
+        packed = Packed(jobs, rows, cast("list[Probe | None]", probes), self.store, self._device)
+        hidden = self.network(packed.ids(), packed.positions, packed.attend, packed.arrange)
+        firsts = np.cumsum([0, *(len(r) for r in packed.rows)])
+        wanted = [
+            f + np.searchsorted(r, s) for f, r, s in zip(firsts, packed.rows, sources, strict=False)
+        ]
+        predicted = hidden[self._upload(np.concatenate(wanted))].split([len(w) for w in wanted])
+        layers = self.network.shape.layers
+        return [
+            _Part(p, r, n / layers)
+            for p, r, n in zip(predicted, packed.rows, packed.done, strict=True)
+        ]
 
-        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            parts = zip(jobs, places, *(torch.split(x, sizes) for x in (q, k, v)), strict=True)
-            mixed = [
-                attention(own_q, *self.store.write(layer, job.slot, place, own_k, own_v))
-                for job, place, own_q, own_k, own_v in parts
-            ]
-            return mixed[0] if len(mixed) == 1 else torch.cat(mixed)
-
-        hidden: Tensor = self.network(ids, positions, attend)
-        return hidden
+    def _alone(self, job: Job) -> _Part:
+        run = FeaturePass(self.network, self.store, job, cast("KeepsFeatures", job.policy))
+        hidden = run.hidden()[self._upload(self.family.sources(job.plan.predict))]
+        return _Part(hidden, run.rows, run.work)
 
     def _upload(self, values: Positions) -> Tensor:
         return torch.from_numpy(values).to(self._device, non_blocking=True)

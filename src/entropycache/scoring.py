@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from entropycache.config import Confidence, Sampling
+from entropycache.choices import Confidence, Sampling
 from entropycache.plan import Scores
 
 CHUNK_ENTRIES = 2**25
@@ -35,7 +35,9 @@ class Sampler:
     @property
     def plain(self) -> bool:
         """Whether the greedy token and its probability are all that is asked for."""
-        return self.sampling.temperature == 0 and self.sampling.confidence is Confidence.PROBABILITY
+        s = self.sampling
+        drawn = s.temperature > 0 or (s.tempered and s.cuts)
+        return s.confidence is Confidence.PROBABILITY and not drawn
 
     def uniforms(self, count: int) -> Tensor:
         """``count`` numbers from U(0, 1), drawn on the host: neither device nor company in the
@@ -77,10 +79,12 @@ class Chunk:
 
     def sampled(self, rows: slice, sampling: Sampling, uniforms: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens and confidences of some rows under a request's own settings."""
-        tokens = self.tokens[rows]
-        if sampling.temperature > 0:
-            tokens = draw(self.logits[rows], sampling, uniforms.to(self.logits.device))
-        p = self.probabilities[rows]
+        tokens, p = self.tokens[rows], self.probabilities[rows]
+        if sampling.temperature > 0 or (sampling.tempered and sampling.cuts):
+            cut = truncated(self.logits[rows], sampling)
+            if sampling.temperature > 0:
+                tokens = draw(cut, uniforms.to(cut.device))
+            p = cut if sampling.tempered else p
         if sampling.confidence is Confidence.MARGIN:
             first, second = p.topk(2, dim=-1).values.unbind(dim=-1)
             return tokens, first - second
@@ -101,22 +105,31 @@ def _dots_at_once(p: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
     return dots[rows]
 
 
-def draw(logits: Tensor, sampling: Sampling, uniforms: Tensor) -> Tensor:
-    """One token a row, ``(rows,)``, from softmax(logits / temperature) cut by top-p and top-k (both
-    on the scaled distribution, the token that crosses ``top_p`` included), by inverting the
+def truncated(logits: Tensor, sampling: Sampling) -> Tensor:
+    """softmax(logits / temperature) ``(rows, vocab_size)`` in float64, cut by top-p and top-k (both
+    on the scaled distribution, the token that crosses ``top_p`` included) and normalised again. A
+    temperature of 0 does not scale.
+    """
+    p = (logits.double() / (sampling.temperature or 1.0)).softmax(dim=-1)
+    if not sampling.cuts:
+        return p
+    ranked, order = p.sort(dim=-1, descending=True, stable=True)
+    kept = (ranked.cumsum(dim=-1) - ranked) < sampling.top_p
+    if sampling.top_k:
+        kept &= torch.arange(p.shape[-1], device=p.device) < sampling.top_k
+    p = torch.zeros_like(p).scatter(1, order, ranked * kept)
+    return p / p.sum(dim=-1, keepdim=True)
+
+
+def draw(p: Tensor, uniforms: Tensor) -> Tensor:
+    """One token a row, ``(rows,)``, from distributions ``(rows, vocab_size)``, by inverting the
     cumulative distribution at ``uniforms``.
     """
-    p = (logits.double() / sampling.temperature).softmax(dim=-1)
-    order = None
-    if sampling.top_p < 1 or sampling.top_k:
-        p, order = p.sort(dim=-1, descending=True, stable=True)
-        p = p * ((p.cumsum(dim=-1) - p) < sampling.top_p)
-        if sampling.top_k:
-            p = p * (torch.arange(p.shape[-1], device=p.device) < sampling.top_k)
     cumulative = p.cumsum(dim=-1)
     wanted = uniforms[:, None] * cumulative[:, -1:]
-    picked = torch.searchsorted(cumulative, wanted, right=True).clamp(max=p.shape[-1] - 1)
-    return (picked if order is None else order.gather(1, picked)).squeeze(1)
+    picked = torch.searchsorted(cumulative, wanted, right=True).squeeze(1)
+    last = p.shape[-1] - 1 - (p > 0).flip(-1).int().argmax(dim=-1)
+    return torch.minimum(picked, last)
 
 
 def score(

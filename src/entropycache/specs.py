@@ -19,9 +19,12 @@ class Spec:
     options: Mapping[str, str]
 
     @classmethod
-    def parse(cls, text: str) -> Spec:
-        """Split a spec; values stay text."""
+    def parse(cls, text: str, known: str | None = None) -> Spec:
+        """Split a spec; values stay text. A ``known`` name at its begin may itself hold a colon."""
         name, colon, rest = text.strip().partition(":")
+        if known is not None:
+            rest = text.strip().removeprefix(known)
+            name, colon, rest = known, rest[:1], rest[1:]
         options: dict[str, str] = {}
         for part in rest.split(",") if colon else []:
             key, equals, value = (piece.strip() for piece in part.partition("="))

@@ -1,13 +1,12 @@
-"""Between text and token ids: tokenizer, chat template, end of the answer, stop strings.
+"""Between text and token ids: tokenizer, chat template, mask and end tokens.
 
-It knows a tokenizer and a canvas, nothing of networks, policies or strategies.
+It knows a tokenizer, nothing of networks, policies or strategies.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from transformers import PreTrainedTokenizerBase
 from entropycache.errors import CheckpointError, PromptError
 from entropycache.models.family import Family
 from entropycache.plan import Positions
-from entropycache.sequence import Sequence as Canvas
 
 Chat = Sequence[Mapping[str, str]]
 """Messages with ``role`` and ``content``."""
@@ -46,6 +44,33 @@ def load_tokenizer(folder: Path, family: Family) -> PreTrainedTokenizerBase | No
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from error
     finally:
         log.level = level
+
+
+def text_of(
+    tokenizer: PreTrainedTokenizerBase | None,
+    config: Mapping[str, Any],
+    family: Family,
+    vocab_size: int,
+) -> Text:
+    """The text side of a model: mask and end ids from the config, then from the tokenizer by the
+    family's names.
+    """
+    named = dict(tokenizer.get_vocab()) if tokenizer else {}
+    mask_id = config.get("mask_token_id")
+    mask_id = named.get(family.mask_token) if mask_id is None else mask_id
+    if mask_id is None:
+        raise CheckpointError(
+            "no mask token: the config has no mask_token_id and no tokenizer "
+            f"knows {family.mask_token}"
+        )
+    if not 0 <= mask_id < vocab_size:
+        raise CheckpointError(
+            f"mask_token_id is {mask_id}, outside the vocabulary of {vocab_size} entries"
+        )
+    configured = config.get("eos_token_id")
+    ends = set(configured if isinstance(configured, list) else [configured]) - {None}
+    ends |= {named[token] for token in family.end_tokens if token in named}
+    return Text(tokenizer, int(mask_id), frozenset(ends), vocab_size)
 
 
 _PROMPTS = "a prompt is text, a list of token ids, or a list of messages with role and content"
@@ -78,8 +103,21 @@ class Text:
         if (ids == self.mask_id).any():
             name = f"the mask token {self.mask_text or '(id)'}, id {self.mask_id}"
             raise PromptError(
-                f"the prompt contains {name}; only the part to generate may be masked"
+                f"the prompt contains {name}; generation masks what follows a prompt, and "
+                "infill takes a prompt with masks of its own"
             )
+        return ids
+
+    def encode_masked(self, prompt: str | Chat | Sequence[int]) -> Positions:
+        """Token ids of a text, or ids, whose masks are to be filled in; ``PromptError`` where there
+        is none.
+        """
+        if isinstance(prompt, (list, tuple)) and any(isinstance(p, Mapping) for p in prompt):
+            raise PromptError("infilling takes text or token ids, not a chat")
+        ids = self.encode_canvas(self._ids(prompt))
+        if not (ids == self.mask_id).any():
+            name = f"{self.mask_text or 'its id'}, id {self.mask_id}"
+            raise PromptError(f"there is nothing to fill in: no mask token ({name}) in the prompt")
         return ids
 
     def encode_canvas(self, ids: Sequence[int]) -> Positions:
@@ -146,66 +184,3 @@ class Text:
         if self.tokenizer is None:
             raise PromptError("this checkpoint has no tokenizer; give the prompt as token ids")
         return self.tokenizer
-
-
-@dataclass
-class Ending:
-    """When an answer is complete, and what its text is.
-
-    An answer ends at the first end token, at the first stop string, or after ``limit`` tokens,
-    whichever comes first once everything before it is committed. The text is the same whether
-    decoding stopped there or went on.
-    """
-
-    text: Text
-    stop: tuple[str, ...] = ()
-    limit: int | None = None
-    _checked: int = 0
-
-    def reached(self, canvas: Canvas) -> bool:
-        """Whether nothing that may still be committed can change the text."""
-        first = canvas.first_masked() - canvas.start
-        if first <= self._checked:
-            return False
-        fresh = canvas.canvas[canvas.start + self._checked : canvas.start + first]
-        self._checked = first
-        if self.limit is not None and first >= self.limit:
-            return True
-        if np.isin(fresh, list(self.text.end_ids)).any():
-            return True
-        return bool(self.stop) and self._cut(self.text.decode(self._prefix(canvas)))[1]
-
-    def answer(self, canvas: Canvas) -> Positions:
-        """Ids of the answer: the committed prefix up to its first end token, the limit, or the
-        token in which a stop string begins.
-        """
-        ids = self._prefix(canvas)
-        text, cut = self._cut(self.text.decode(ids)) if self.stop else ("", False)
-        if not cut:
-            return ids
-        enough = (n for n in range(len(ids)) if len(self.text.decode(ids[:n])) >= len(text))
-        return ids[: next(enough, len(ids))]
-
-    def finish(self, canvas: Canvas) -> tuple[str, str]:
-        """The answer's text and why it ended: ``stop`` (end token or stop string) or ``length``."""
-        prefix = canvas.canvas[canvas.start : canvas.first_masked()][: self.limit]
-        first = self.first_end(prefix)
-        text, cut = self._cut(self.text.decode(prefix[:first]))
-        return text, "stop" if cut or first < len(prefix) else "length"
-
-    def _prefix(self, canvas: Canvas) -> Positions:
-        prefix = canvas.canvas[canvas.start : canvas.first_masked()][: self.limit]
-        return prefix[: self.first_end(prefix)]
-
-    def first_end(self, ids: Positions) -> int:
-        """Where the first end token stands; the length where there is none."""
-        ends = np.flatnonzero(np.isin(ids, list(self.text.end_ids)))
-        return int(ends[0]) if len(ends) else len(ids)
-
-    def _cut(self, text: str) -> tuple[str, bool]:
-        """Text before the stop string that is complete first, and whether there was one.
-
-        The first to be complete, not the first to begin: the rest of a text decides nothing.
-        """
-        found = [(text.find(s) + len(s), text.find(s)) for s in self.stop if s in text]
-        return (text[: min(found)[1]], True) if found else (text, False)

@@ -8,33 +8,61 @@ import numpy as np
 import pytest
 
 from entropycache import GenerationConfig
+from entropycache.errors import OptionError
 from entropycache.policies import POLICIES
 from tests.conftest import FAMILIES
 
-LENGTH = 24
-PROMPTS = [[5, 9, 13], [7] * 11, [], [3, 1, 4, 1, 5, 9, 2, 6]]
-WINDOWS = ({"block_length": 8}, {"window": 6}, {"block_length": 24}, {"window": 100})
+LENGTH = 9
+PROMPTS = [[3, 1, 4, 1, 5, 9, 2, 6], [], [7] * 3]
+WINDOWS = ({"block_length": 5}, {"window": 4}, {"window": 100})
 RULES = (
     {"tokens_per_step": 1},
-    {"tokens_per_step": 3},
-    {"steps": 12},
-    {"steps": 48},
+    {"tokens_per_step": 3, "sigma": 4.0},
+    {"steps": 6},
+    {"steps": 30},
     {"threshold": 0.6},
     {"factor": 1.0},
+    {"eb_gamma": 2.0},
+    {"tokens_per_step": 2, "order": "random"},
+    {"steps": 6, "order": "left-to-right"},
 )
-REFRESHING = {"none": "none", "entropy": "entropy:tau=-1"}
-"""For each policy, the setting that refreshes everything; one without such a setting has none."""
+DREAM = ({"steps": 6, "alg": "entropy", "alg_temp": 0.5}, {"steps": 20, "alg": "origin"})
+"""Dream's sampler has the whole canvas in view and takes no window."""
+REFRESHING = {
+    "none": "none",
+    "entropy": "entropy:tau=-1",
+    "d2": f"d2:variant=paper,current_k={LENGTH},rollout_p=1",
+    "dkv-decode": "dkv-decode:cache_steps=1",
+    "dkv-greedy": "dkv-greedy:cache_steps=1",
+    "dllm": "dllm:kp=1,kr=1",
+    "elastic": None,
+    "fast-prefix": None,
+    "fast-dual": None,
+}
+"""For each policy the setting that refreshes everything, ``None`` where it has none."""
+SPECS = (*POLICIES, "d2:variant=paper,current_k=4", "elastic:variant=paper", "d2:current_k=3")
+"""What is run: every policy as it is, variants, and settings tight enough to matter here."""
+
+
+def combines(spec: str, options: dict[str, object]) -> bool:
+    """Whether a policy goes with a rule; what does not is refused, see below."""
+    drawn = "order" in options or options.get("alg") == "origin"
+    return not spec.startswith("dkv-greedy") or drawn
+
 
 combinations = pytest.mark.parametrize(
     ("family", "policy", "options"),
     [
         pytest.param(f, p, w | r, id=f"{f}-{p}-{'-'.join(f'{k}{v}' for k, v in (w | r).items())}")
-        for f, p, w, r in itertools.product(FAMILIES, POLICIES, WINDOWS, RULES)
+        for f, p, (w, r) in itertools.product(
+            FAMILIES, SPECS, [*itertools.product(WINDOWS, RULES), *(({}, r) for r in DREAM)]
+        )
+        if combines(p, r)
     ],
 )
 
 
-def settings(policy: str, options: dict[str, float]) -> GenerationConfig:
+def settings(policy: str, options: dict[str, object]) -> GenerationConfig:
     return GenerationConfig.of(policy=policy, gen_length=LENGTH, early_stop=False, **options)
 
 
@@ -43,6 +71,7 @@ def trace_of(engine, prompt, config):
         (
             s.plan.reason,
             s.rows.tolist(),
+            s.work,
             s.commit.positions.tolist(),
             s.commit.tokens.tolist(),
         )
@@ -50,37 +79,42 @@ def trace_of(engine, prompt, config):
     ]
 
 
-@combinations
-def test_the_first_step_computes_every_position(engines, family, policy, options):
-    frames = engines(family).stream(PROMPTS[0], settings(policy, options))
-    first = next(frames)
-    frames.close()
-    assert first.step.full
-    assert first.step.rows.tolist() == list(range(len(PROMPTS[0]) + LENGTH))
-    assert len(engines(family).runner.store) == 0, "an abandoned generator released its slot"
+def test_every_policy_is_covered():
+    assert set(REFRESHING) == set(POLICIES)
 
 
 @combinations
 def test_prompt_and_committed_tokens_never_change(engines, family, policy, options):
+    """And the first step computes everything, only what was predicted is committed, no mask is left
+    within the masks or the steps, and an abandoned generator releases its slot.
+    """
     engine = engines(family)
-    prompt = PROMPTS[3]
+    for prompt in PROMPTS[:2]:
+        check_invariants(engine, prompt, settings(policy, options), options.get("steps", 0))
+    frames = engine.stream(PROMPTS[0], settings(policy, options))
+    next(frames)
+    frames.close()
+    assert len(engine.runner.store) == 0
+
+
+def check_invariants(engine, prompt, config, steps):
     before = np.array(prompt + [engine.text.mask_id] * LENGTH)
-    for frame in engine.stream(prompt, settings(policy, options)):
+    for count, frame in enumerate(engine.stream(prompt, config)):
+        assert (np.diff(frame.step.rows) > 0).all(), "ascending, each once"
+        assert not frame.step.full or len(frame.step.rows) == len(before)
+        if not count:
+            assert frame.step.full
+            assert frame.step.rows.tolist() == list(range(len(before)))
         committed = before != engine.text.mask_id
         assert (frame.canvas[committed] == before[committed]).all()
         changed = np.flatnonzero(frame.canvas != before)
         assert changed.tolist() == frame.step.commit.positions.tolist()
         assert np.isin(changed, frame.step.window.positions).all()
         assert np.isin(changed, frame.step.plan.predict).all()
+        assert 0 <= frame.step.work <= len(before), "a pass may have nothing to do"
         before = frame.canvas
     assert (before != engine.text.mask_id).all(), "no mask is left at the end"
-
-
-@combinations
-def test_it_ends_within_the_masks_or_the_steps(engines, family, policy, options):
-    done = engines(family).generate(PROMPTS[1], settings(policy, options))
-    assert done.forwards <= max(LENGTH, options.get("steps", 0))
-    assert sorted(p for step in done.commits for p in step) == list(range(LENGTH))
+    assert count < max(LENGTH, steps)
 
 
 @combinations
@@ -95,20 +129,56 @@ def test_a_ragged_batch_equals_its_single_runs(engines, family, policy, options)
         assert batched.rows_computed == single.rows_computed
 
 
-@combinations
-def test_the_same_seed_gives_the_same_trace(engines, family, policy, options):
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("policy", SPECS)
+def test_the_same_seed_gives_the_same_trace(engines, family, policy):
     engine = engines(family)
-    config = GenerationConfig.of(settings(policy, options), temperature=0.8, top_p=0.9, seed=3)
-    first, second = (trace_of(engine, PROMPTS[0], config) for _ in range(2))
-    assert first == second
+    for rule in (RULES[-2], DREAM[0], {"threshold": 0.6, "window": 4}):
+        if combines(policy, rule):
+            config = settings(policy, rule)
+            config = GenerationConfig.of(config, temperature=0.8, top_p=0.9, seed=3)
+            first, second = (trace_of(engine, PROMPTS[0], config) for _ in range(2))
+            assert first == second
 
 
-@combinations
-def test_refreshing_everything_equals_no_cache(engines, family, policy, options):
-    if policy not in REFRESHING:
-        pytest.skip(f"{policy} has no setting that refreshes everything")
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("policy", "spec"), [(p, s) for p, s in REFRESHING.items() if s])
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_refreshing_everything_equals_no_cache(engines, family, policy, spec, window):
     engine = engines(family, "float64")
-    plain = engine.generate(PROMPTS[0], settings("none", options))
-    other = engine.generate(PROMPTS[0], settings(REFRESHING[policy], options))
-    assert other.token_ids == plain.token_ids
-    assert other.commits == plain.commits
+    for options in (*(window | rule for rule in RULES), *DREAM):
+        if combines(policy, options):
+            plain = engine.generate(PROMPTS[0], settings("none", options))
+            other = engine.generate(PROMPTS[0], settings(spec, options))
+            assert other.token_ids == plain.token_ids
+            assert other.commits == plain.commits
+
+
+@pytest.mark.parametrize(
+    "rule", [r for r in (*RULES, *DREAM) if not combines("dkv-greedy", r)], ids=str
+)
+def test_a_policy_that_needs_an_order_is_refused_without_one(engines, rule):
+    with pytest.raises(OptionError, match="needs an order drawn in advance: give order=random"):
+        engines("llada").generate([1], settings("dkv-greedy", rule))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("policy", SPECS)
+def test_infilling_fills_the_masks_and_changes_nothing_else(engines, family, policy):
+    engine = engines(family)
+    mask = engine.text.mask_id
+    given = [3, mask, 5, mask, mask, 8, 9, 2, mask, 4, mask, mask, mask, 6]
+    rules = (
+        {"tokens_per_step": 1, "order": "left-to-right", "block_length": 4},
+        {"tokens_per_step": 2, "order": "random", "window": 3},
+        {"threshold": 0.5, "window": 3},
+        {"steps": 8, "block_length": 4},
+    )
+    for ids, options in itertools.product((given, [mask, mask, *given]), rules):
+        if combines(policy, options):
+            done = engine.infill(ids, policy=policy, **options)
+            kept = [t for t, g in zip(done.token_ids, ids, strict=True) if g != mask]
+            assert kept == [g for g in ids if g != mask]
+            assert mask not in done.token_ids
+            assert sorted(sum(done.commits, [])) == [i for i, g in enumerate(ids) if g == mask]
+            assert done.prompt_tokens == len(kept)

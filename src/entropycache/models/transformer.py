@@ -19,6 +19,10 @@ Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 head_dim)``, both with the rotary embedding applied; returns what each row attended to, ``(rows,
 heads, head_dim)``.
 """
+Arrange = Callable[[int, Tensor], tuple[Tensor, Tensor | None]]
+"""``arrange(layer, x)``, asked before each layer: its input ``(rows, width)``, and the positions
+``(rows,)`` where these are other rows than before.
+"""
 
 
 @dataclass(frozen=True)
@@ -133,15 +137,33 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, rotary: tuple[Tensor, Tensor], attend: Attend, index: int
     ) -> Tensor:
+        x = x + self.attended(attend(index, *self.project(x, rotary)))
+        return x + self.mlp(x)
+
+    def project(self, x: Tensor, rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, as ``Attend`` takes them."""
         s = self.shape
-        qkv = self.qkv(rms_norm(x, self.attn_norm, s.norm_eps)).view(x.shape[0], -1, s.head_dim)
+        qkv = self.qkv(rms_norm(x, self.attn_norm, s.norm_eps))
+        qkv = qkv.view(len(x), s.heads + 2 * s.kv_heads, s.head_dim)
         turned = rotate(qkv[:, : s.heads + s.kv_heads], *rotary)
-        mixed = attend(
-            index, turned[:, : s.heads], turned[:, s.heads :], qkv[:, s.heads + s.kv_heads :]
-        )
-        x = x + F.linear(mixed.reshape(x.shape[0], -1), self.out)
-        gate, up = self.gate_up(rms_norm(x, self.mlp_norm, s.norm_eps)).chunk(2, dim=-1)
-        return x + F.linear(F.silu(gate) * up, self.down)
+        return turned[:, : s.heads], turned[:, s.heads :], qkv[:, s.heads + s.kv_heads :]
+
+    def values(self, x: Tensor) -> Tensor:
+        """Values alone, ``(rows, kv_heads, head_dim)``."""
+        s = self.shape
+        size = s.kv_heads * s.head_dim
+        bias = self.qkv.biases[-1][-size:] if len(self.qkv.biases) else None
+        normed = rms_norm(x, self.attn_norm, s.norm_eps)
+        return F.linear(normed, self.qkv.weights[-1][-size:], bias).view(-1, s.kv_heads, s.head_dim)
+
+    def attended(self, mixed: Tensor) -> Tensor:
+        """What attention adds to ``x``, from what the rows attended to."""
+        return F.linear(mixed.reshape(len(mixed), self.out.shape[1]), self.out)
+
+    def mlp(self, x: Tensor) -> Tensor:
+        """What the feed-forward layer adds to ``x``."""
+        gate, up = self.gate_up(rms_norm(x, self.mlp_norm, self.shape.norm_eps)).chunk(2, dim=-1)
+        return F.linear(F.silu(gate) * up, self.down)
 
 
 class Transformer(nn.Module):
@@ -163,13 +185,18 @@ class Transformer(nn.Module):
         self.head = self.embedding if shape.tied_head else nn.Parameter(head)
         self.rotary = RotaryTable(shape, embedding.dtype, embedding.device)
 
-    def forward(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+    def forward(
+        self, ids: Tensor, positions: Tensor, attend: Attend, arrange: Arrange | None = None
+    ) -> Tensor:
         """Hidden states ``(rows, width)`` of ``ids`` ``(rows,)`` at ``positions`` ``(rows,)``,
         after the last norm.
         """
         x = F.embedding(ids, self.embedding)
         rotary = self.rotary.at(positions)
         for index, layer in enumerate(self.layers):
+            if arrange is not None:
+                x, moved = arrange(index, x)
+                rotary = rotary if moved is None else self.rotary.at(moved)
             x = layer(x, rotary, attend, index)
         return rms_norm(x, self.norm, self.shape.norm_eps)
 

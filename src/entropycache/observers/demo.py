@@ -16,12 +16,12 @@ from rich.text import Text as Line
 
 from entropycache.completion import Frame
 from entropycache.config import GenerationConfig
+from entropycache.ending import Ending
 from entropycache.engine import Engine
-from entropycache.plan import Reason
 from entropycache.problems import HeldOut, held_out
-from entropycache.text import Ending
+from entropycache.sequence import Sequence as Canvas
 
-PROBLEMS = (("family_relationships", 0), ("family_relationships", 1), ("leg_counting", 0))
+PROBLEMS = (("aiw", 0), ("leg_counting", 1), ("products", 1))
 REDRAW_SECONDS = 0.08
 FLASH_SECONDS = 0.15
 
@@ -38,7 +38,7 @@ class Run:
     tokens: int = 0
     forwards: int = 0
     full_passes: int = 0
-    rows: int = 0
+    rows: float = 0
 
 
 @dataclass
@@ -91,10 +91,8 @@ def _solve(
                 screen.show(frame, live)
     else:
         *_, frame = _timed(frames, run)
-    ending = Ending(engine.text)
-    ids = frame.canvas[frame.start :]
-    answer = ids[: ending.first_end(ids)]
-    run.text, run.tokens = engine.text.decode(answer[answer != engine.text.mask_id]), len(answer)
+    ending, canvas = Ending(engine.text), Canvas(frame.canvas, engine.text.mask_id, frame.start)
+    run.text, run.tokens = ending.finish(canvas)[0], len(ending.answer(canvas))
     run.solved = problem.solved_by(run.text)
     return run
 
@@ -109,7 +107,7 @@ def _timed(frames: Iterator[Frame], run: Run) -> Iterator[Frame]:
             return
         run.forwards += 1
         run.full_passes += frame.step.full
-        run.rows += len(frame.step.rows)
+        run.rows += frame.step.work
         yield frame
 
 
@@ -124,7 +122,7 @@ class _Screen:
         self._entropy: dict[int, float] = {}
         self._drawn = 0.0
         # A plain decoder's passes are all full: only a cached run's stand out.
-        self._flashing = () if plain else (Reason.FIRST, Reason.STALE)
+        self._flashes = not plain
 
     def show(self, frame: Frame, live: Live) -> None:
         """Draw a frame, unless the last one was drawn a moment ago; a full pass of a cached run
@@ -132,7 +130,7 @@ class _Screen:
         """
         committed = frame.step.commit.positions.tolist()
         self._entropy |= dict(zip(committed, frame.step.entropies.tolist(), strict=True))
-        flash = frame.step.full and frame.step.plan.reason in self._flashing
+        flash = frame.step.full and self._flashes
         now = time.perf_counter()
         if now - self._drawn < REDRAW_SECONDS and not flash:
             return
@@ -192,7 +190,7 @@ def _table(all_totals: list[Totals]) -> Table:
             f"{totals.tokens_per_second / base:.1f}x" if base else "-",
             str(sum(r.forwards for r in runs)),
             str(sum(r.full_passes for r in runs)),
-            str(sum(r.rows for r in runs)),
+            f"{sum(r.rows for r in runs):.0f}",
             f"{sum(r.seconds for r in runs):.2f}",
         )
     return table

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from entropycache.errors import OptionError
 from entropycache.plan import Plan, Reason, Step, Window
-from entropycache.policies.base import everything
+from entropycache.policies.base import About, everything
 from entropycache.sequence import Sequence
 
 
@@ -26,6 +27,11 @@ class EntropyCache:
 
     tau: float = 1.0
     k: int = 64
+    about: ClassVar[About] = About(
+        "EntropyCache, arXiv 2603.18489",
+        "the window and the k last commits; everything where the last commit was uncertain",
+        "entropy of the committed tokens, from numbers at hand",
+    )
     entropy: float = field(default=math.inf, init=False)
 
     def __post_init__(self) -> None:

@@ -5,15 +5,18 @@ against.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from entropycache.plan import Plan, Reason, Step, Window
-from entropycache.policies.base import everything
+from entropycache.policies.base import About, everything
 from entropycache.sequence import Sequence
 
 
 @dataclass
 class NoCache:
     """The plain decoder of LLaDA and Dream."""
+
+    about: ClassVar[About] = About("LLaDA, arXiv 2502.09992", "everything", "none")
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
         """Predict the window, recompute everything."""

@@ -1,17 +1,35 @@
-"""Decoding strategies: which masked positions may be committed, and which of them are."""
+"""Decoding strategies: which masked positions may be committed, in which order, and how many."""
 
 from __future__ import annotations
 
+from entropycache.choices import DreamAlgorithm, Ranking
 from entropycache.config import GenerationConfig
-from entropycache.strategies.base import CommitRule, Strategy, WindowRule
-from entropycache.strategies.commits import Factor, PerStep, Schedule, Threshold
+from entropycache.strategies.base import CommitRule, Order, Strategy, WindowRule
+from entropycache.strategies.commits import (
+    DreamOrigin,
+    DreamSchedule,
+    EntropyBound,
+    Factor,
+    PerStep,
+    Schedule,
+    Threshold,
+)
+from entropycache.strategies.orders import ByConfidence, LeftToRight, Noisy, Random
 from entropycache.strategies.windows import Block, Sliding
 
 __all__ = [
     "Block",
+    "ByConfidence",
     "CommitRule",
+    "DreamOrigin",
+    "DreamSchedule",
+    "EntropyBound",
     "Factor",
+    "LeftToRight",
+    "Noisy",
+    "Order",
     "PerStep",
+    "Random",
     "Schedule",
     "Sliding",
     "Strategy",
@@ -21,15 +39,44 @@ __all__ = [
 ]
 
 
-def make_strategy(config: GenerationConfig) -> Strategy:
-    """The window rule and commit rule that the options name, fresh for one request."""
-    windows: WindowRule = Sliding(config.window or config.DEFAULT_WINDOW)
+def make_strategy(
+    config: GenerationConfig, preferred_window: int = GenerationConfig.DEFAULT_WINDOW
+) -> Strategy:
+    """The rules that the options name, fresh for one request; a sliding window of
+    ``preferred_window`` where they name none.
+    """
+    return Strategy(_windows(config, preferred_window), _order(config), _commits(config))
+
+
+def _windows(config: GenerationConfig, preferred: int) -> WindowRule:
     if config.block_length:
-        windows = Block(config.block_length)
+        return Block(config.block_length)
+    if config.alg:  # Dream's sampler has the whole canvas in view
+        return Block(config.gen_length)
+    return Sliding(config.window or preferred)
+
+
+def _order(config: GenerationConfig) -> Order:
+    if config.order is Ranking.RANDOM or config.alg is DreamAlgorithm.ORIGIN:
+        return Random(config.seed)
+    if config.order is Ranking.LEFT_TO_RIGHT:
+        return LeftToRight()
+    if config.alg_temp:
+        return Noisy(config.alg_temp, config.seed)
+    return ByConfidence(config.sigma)
+
+
+def _commits(config: GenerationConfig) -> CommitRule:
+    if config.alg is DreamAlgorithm.ORIGIN and config.steps:
+        return DreamOrigin(config.steps, config.seed)
+    if config.alg and config.steps:
+        return DreamSchedule(config.steps)
     if config.tokens_per_step:
-        return Strategy(windows, PerStep(config.tokens_per_step))
+        return PerStep(config.tokens_per_step)
     if config.steps:
-        return Strategy(windows, Schedule(config.steps // config.blocks))
+        return Schedule(config.steps // config.blocks)
     if config.factor:
-        return Strategy(windows, Factor(config.factor))
-    return Strategy(windows, Threshold(config.threshold or config.DEFAULT_THRESHOLD))
+        return Factor(config.factor)
+    if config.eb_gamma is not None:
+        return EntropyBound(config.eb_gamma)
+    return Threshold(config.threshold or config.DEFAULT_THRESHOLD)

@@ -78,3 +78,56 @@ class Factor:
         failed = np.flatnonzero(confidence < 1 - self.factor / (ranks + 1))
         accepted = int(failed[0]) if len(failed) else len(confidence)
         return max(accepted, min(1, len(confidence)))
+
+
+@dataclass(frozen=True)
+class EntropyBound:
+    """The longest prefix, in ascending entropy, whose entropies without the largest sum to at most
+    ``gamma`` nats; at least one (EB-sampler, arXiv 2505.24857).
+    """
+
+    gamma: float
+
+    def count(self, confidence: NDArray[np.float64], sequence: Sequence, window: Window) -> int:
+        """``confidence`` is negative entropy: sorted, the largest entropy of a prefix is its
+        last.
+        """
+        before = np.cumsum(-confidence) + confidence
+        return int(np.count_nonzero(before <= self.gamma)) or min(1, len(confidence))
+
+
+class DreamSchedule:
+    """Dream's schedule (``diffusion_generate``): over the times 1 … ``EPS`` in ``steps`` equal
+    steps, the share 1 - s/t of all masks at each, rounded down, and all that are left at the last.
+    """
+
+    EPS = 1e-3
+
+    def __init__(self, steps: int) -> None:
+        self._times = np.linspace(1, self.EPS, steps + 1)
+        self._step = 0
+
+    def count(self, confidence: NDArray[np.float64], sequence: Sequence, window: Window) -> int:
+        """As many as the schedule has at this step, or what the window holds."""
+        return min(int(len(sequence.masked()) * self.share()), len(confidence))
+
+    def share(self) -> float:
+        """The share of masks that the step at hand commits; counts the step."""
+        if self._step + 2 >= len(self._times):
+            return 1.0
+        self._step += 1
+        return float(1 - self._times[self._step] / self._times[self._step - 1])
+
+
+class DreamOrigin(DreamSchedule):
+    """Dream's ``alg='origin'``: each mask is committed with probability 1 - s/t, all alike. It goes
+    with a random order.
+    """
+
+    def __init__(self, steps: int, seed: int) -> None:
+        super().__init__(steps)
+        self._random = np.random.default_rng([seed, 1])  # the order has a stream of its own
+
+    def count(self, confidence: NDArray[np.float64], sequence: Sequence, window: Window) -> int:
+        """How many of the window's masks that comes to in this draw."""
+        return int(self._random.binomial(len(confidence), self.share()))

@@ -1,10 +1,11 @@
-"""From examples to batches: tokens, tails of end tokens, buckets by length."""
+"""From examples to batches: tokens, tails of end tokens, sequences of like length together."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -13,9 +14,11 @@ from entropycache.training.corpus import Example
 from entropycache.training.objective import Batch
 
 LENGTHS = (64, 96, 128, 192, 320, 640, 1024, 2048)
-"""Bucket lengths: the rest of a bucket is end tokens that belong to the answer, so no padding is
-ever masked out.
-"""
+"""Lengths of batches with fixed shapes; the last is the longest of any batch."""
+SHORTEST_PROMPT = 32
+"""With fixed shapes the warm start asks for nothing before it: chat prompts are about as long."""
+ROUND = 8
+"""Other batches are as long as their longest example, rounded up to a multiple of this."""
 
 
 @dataclass(frozen=True)
@@ -27,36 +30,74 @@ class Encoded:
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, example: Example) -> Encoded | None:
-    """Tokens of one example, filled with end tokens to a bucket's length; ``None`` when it is
-    longer than any bucket.
+    """Tokens of one example with its tail of end tokens; ``None`` when it is longer than any
+    batch.
     """
     roles = ("user", "assistant")
     chat = [{"role": roles[i % 2], "content": text} for i, text in enumerate(example.turns[:-1])]
     text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
     prompt = tokenizer.encode(text, add_special_tokens=False)
     answer = tokenizer.encode(example.turns[-1], add_special_tokens=False)
-    wanted = len(prompt) + len(answer) + example.tail
-    length = next((n for n in LENGTHS if n >= wanted), None)
-    if length is None:
-        return None
-    tail = [tokenizer.eos_token_id] * (length - len(prompt) - len(answer))
-    return Encoded(prompt + answer + tail, len(prompt))
+    ids = prompt + answer + [tokenizer.eos_token_id] * example.tail
+    return Encoded(ids, len(prompt)) if len(ids) <= LENGTHS[-1] else None
 
 
-def batches(examples: Iterable[Encoded], tokens: int, rng: random.Random) -> Iterator[Batch]:
-    """Batches of one length each, about ``tokens`` tokens once both complementary masks are
-    counted, in random order.
-
-    What does not fill a batch is left out, so that every batch of a length has one shape.
+@dataclass(frozen=True)
+class Group:
+    """Examples that become one batch, its length, and the first position asked for in the warm
+    start.
     """
-    buckets: dict[int, list[Encoded]] = {}
-    for example in examples:
-        buckets.setdefault(len(example.ids), []).append(example)
-    made: list[Sequence[Encoded]] = []
-    for length, members in buckets.items():
-        size = max(1, tokens // (2 * length))
-        made += [members[i : i + size] for i in range(0, len(members) - size + 1, size)]
+
+    members: list[Encoded]
+    length: int
+    first: int
+
+
+Cut = Callable[[Iterable[Encoded], int], Iterator[Group]]
+"""Examples and a number of rows, into groups of about as many once both masks are counted."""
+
+
+def batches(
+    examples: Iterable[Encoded], tokens: int, rng: random.Random, end_id: int, cut: Cut
+) -> Iterator[Batch]:
+    """Batches of one length each, of about ``tokens`` rows once both complementary masks are
+    counted, in random order. Shorter examples are filled with end tokens, which belong to the
+    answer: no padding is ever masked out.
+    """
+    made = list(cut(examples, tokens))
     rng.shuffle(made)
-    for batch in made:
-        ids = torch.tensor([member.ids for member in batch])
-        yield Batch(ids, torch.tensor([member.start for member in batch]))
+    for group in made:
+        ids = torch.full((len(group.members), group.length), end_id)
+        for row, member in zip(ids, group.members, strict=True):
+            row[: len(member.ids)] = torch.tensor(member.ids)
+        yield Batch(ids, torch.tensor([member.start for member in group.members]), group.first)
+
+
+def fixed_shapes(examples: Iterable[Encoded], tokens: int) -> Iterator[Group]:
+    """One shape for each of ``LENGTHS``, as a compiled network wants; what does not fill a batch is
+    left out.
+    """
+
+    def bucket(example: Encoded) -> int:
+        return next(n for n in LENGTHS if n >= len(example.ids))
+
+    for length, found in groupby(sorted(examples, key=bucket), bucket):
+        members, size = list(found), max(1, tokens // (2 * length))
+        for i in range(0, len(members) - size + 1, size):
+            yield Group(members[i : i + size], length, min(SHORTEST_PROMPT, length // 2))
+
+
+def close_lengths(examples: Iterable[Encoded], tokens: int) -> Iterator[Group]:
+    """Neighbours in length and begin of the answer together, every example used."""
+
+    def rounded(example: Encoded) -> int:
+        return -(-len(example.ids) // ROUND) * ROUND
+
+    members: list[Encoded] = []
+    for example in sorted(examples, key=lambda e: (rounded(e), e.start)):
+        if members and 2 * rounded(example) * (len(members) + 1) > tokens:
+            yield Group(members, rounded(members[-1]), min(m.start for m in members))
+            members = []
+        members = [*members, example]
+    if members:
+        yield Group(members, rounded(members[-1]), min(m.start for m in members))

@@ -13,7 +13,7 @@ from entropycache.models import llada, loading
 from entropycache.models.transformer import Transformer
 from entropycache.problems import held_out, task_names
 from entropycache.training.corpus import write_evaluation_sets
-from entropycache.training.evaluate import accuracy, engine_of
+from entropycache.training.evaluate import accuracy
 from entropycache.training.recipe import VOCABULARY, vocabulary_texts
 from entropycache.training.settings import TrainConfig
 from entropycache.training.trainer import Trainer
@@ -37,7 +37,7 @@ def train(
 
     def evaluate(network: Transformer) -> dict[str, float]:
         export(network, tokenizer, folder / "model")
-        engine = engine_of(network, tokenizer)
+        engine = load(str(folder / "model"), device="cpu")  # what would be shipped is judged
         return {f"exact/{t}": accuracy(engine, held_out(t)[:problems]) for t in task_names()}
 
     trainer.run(every, evaluate)

@@ -134,20 +134,39 @@ look things up in the prompt, which every task needs; nothing is evaluated on it
 
 
 def _copying(rng: random.Random, seeds: range) -> Problem:
-    words = _generator("spell_backward", seeds).words
-    names = _generator("word_sorting", seeds).words
+    words = _generator("word_sequence_reversal", seeds).words
     count = rng.randint(2, 10)
-    items = [
-        rng.choice((rng.choice(words), rng.choice(names), str(rng.randrange(10_000))))
-        for _ in range(count)
-    ]
+    items = [rng.choice((rng.choice(words), str(rng.randrange(10_000)))) for _ in range(count)]
     text = ", ".join(items)
     return Problem(COPYING, seeds.start, f"Copy this list: {text}", text, f"#### {text}")
 
 
+FACTS = "facts"
+"""A drill of single steps, in the wording of ``products`` and ``chain_sum`` but with two numbers,
+as their second steps have them: what a network could learn by heart as whole problems it must then
+compute."""
+
+
+def _facts(rng: random.Random, seeds: range) -> Problem:
+    if rng.random() < 0.7:
+        left, right = rng.randrange(10) * rng.randrange(10), rng.randrange(10)
+        step, result = f"{left} * {right}", left * right
+        question = f"Solve the following multiplication: {step}. "
+        question += "Give only the result as your final answer."
+    else:
+        left, right, sign = rng.randint(-20, 30), rng.randrange(10), rng.choice("+-")
+        step, result = f"{left} {sign} {right}", left + right if sign == "+" else left - right
+        question = f"State the final answer to the following arithmetic problem: {step} ="
+    answer = str(result)
+    return Problem(FACTS, seeds.start, question, answer, f"{step} = {answer}\n#### {answer}")
+
+
+DRILLS = {COPYING: _copying, FACTS: _facts}
+
+
 def _fresh(task: str, rng: random.Random, seeds: range, held_out: frozenset[str]) -> Problem:
-    if task == COPYING:
-        return _copying(rng, seeds)
+    if task in DRILLS:
+        return DRILLS[task](rng, seeds)
     while True:
         item = problem(task, rng.choice(seeds), seeds)
         if item.question not in held_out:

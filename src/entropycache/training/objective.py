@@ -17,9 +17,6 @@ from torch import Tensor
 
 from entropycache.models.transformer import Transformer
 
-SHORTEST_PROMPT = 32
-"""The warm start asks for nothing before this position: chat prompts are longer, or nearly so."""
-
 
 class Objective(StrEnum):
     """How answers are asked for, and how the losses of masked tokens are weighted."""
@@ -33,10 +30,13 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True)
 class Batch:
-    """``ids`` ``(sequences, length)`` and where each answer begins, ``(sequences,)``."""
+    """``ids`` ``(sequences, length)`` and where each answer begins, ``(sequences,)``; ``first`` is
+    a position before which the warm start asks for nothing.
+    """
 
     ids: Tensor
     starts: Tensor
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,7 @@ def _left_to_right(batch: Batch, mask_id: int) -> Question:
     itself whole.
     """
     count, length = batch.ids.shape
-    first = min(SHORTEST_PROMPT, length // 2)
-    tokens, masks = torch.arange(length), torch.arange(first, length)
+    tokens, masks = torch.arange(length), torch.arange(batch.first, length)
     positions = torch.cat((tokens, masks))
     stream = torch.cat((torch.zeros_like(tokens), torch.ones_like(masks)))
     query, key = positions[:, None], positions[None, :]
@@ -100,7 +99,7 @@ def _left_to_right(batch: Batch, mask_id: int) -> Question:
     start = batch.starts[:, None, None]
     prompt = (stream[None, :] == 0) & (key < start) & (query < start)
     inputs = torch.cat((batch.ids, torch.full((count, len(masks)), mask_id)), dim=1)
-    targets = torch.cat((batch.ids, batch.ids[:, first:]), dim=1)
+    targets = torch.cat((batch.ids, batch.ids[:, batch.first :]), dim=1)
     asked = (stream == 1) & (positions >= batch.starts[:, None])
     visible = (left | itself | prompt).unsqueeze(1)
     return Question(inputs, positions, targets, asked, torch.ones(count), visible)

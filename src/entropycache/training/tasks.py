@@ -47,13 +47,12 @@ def _chain_sum(item: Item) -> list[str]:
 
 
 def _products(item: Item) -> list[str]:
-    left, right = (int(part) for part in item["metadata"]["expression"].split(" * "))
-    tens, ones = right // 10 * 10, right % 10
-    return [
-        f"{left} * {tens} = {left * tens}",
-        f"{left} * {ones} = {left * ones}",
-        f"{left * tens} + {left * ones} = {left * right}",
-    ]
+    first, *rest = (int(part) for part in item["metadata"]["expression"].split(" * "))
+    total, lines = first, []
+    for number in rest:
+        lines.append(f"{total} * {number} = {total * number}")
+        total *= number
+    return lines
 
 
 def _leg_counting(item: Item) -> list[str]:
@@ -104,25 +103,17 @@ def _simple_equations(item: Item) -> list[str]:
     return lines
 
 
-def _word_sorting(item: Item) -> list[str]:
-    words = item["metadata"]["transformed_words"]
-    ordered = item["metadata"]["sorted_words"]
-    return [" ".join(word[0] for word in words), " ".join(word[0] for word in ordered)]
+def _aiw(item: Item) -> list[str]:
+    question = item["question"]
+    name = question.split()[0]
+    kind = r"(\d+) (sisters|female friends|female colleagues)"
+    count, others = re.search(kind, question).groups()  # type: ignore[union-attr]
+    return [f"{name} and {count} {others}: {count} + 1 = {item['answer']}"]
 
 
 def _word_sequence_reversal(item: Item) -> list[str]:
     words = item["metadata"]["words"]
     return [", ".join(f"{i} {words[i - 1]}" for i in range(len(words), 0, -1))]
-
-
-def _needle_haystack(item: Item) -> list[str]:
-    wanted = item["metadata"]["question"].removeprefix("Who ").partition("?")[0]
-    return [f"{item['answer']} {wanted}"]
-
-
-def _spell_backward(item: Item) -> list[str]:
-    word = item["metadata"]["word"]
-    return [" ".join(word), " ".join(reversed(word))]
 
 
 def _family_links(story: str) -> dict[str, dict[str, str]]:
@@ -164,18 +155,20 @@ TASKS: dict[str, Task] = {
     task.name: task
     for task in (
         Task("gsm_symbolic", _gsm_symbolic),
-        Task("chain_sum", _chain_sum, {"max_terms": 3, "max_digits": 2}),
-        Task("products", _products, {"min_digits": 2, "max_digits": 2}),
-        Task("leg_counting", _leg_counting, {"max_animals": 4}),
-        Task("simple_equations", _simple_equations, {"max_terms": 3, "max_value": 20}),
-        Task("word_sorting", _word_sorting, {"max_words": 6, "max_word_length": 8}),
-        Task("word_sequence_reversal", _word_sequence_reversal, {"max_words": 6}),
+        Task("aiw", _aiw),
+        Task("chain_sum", _chain_sum, {"min_terms": 3, "max_terms": 5, "max_digits": 1}),
         Task(
-            "needle_haystack",
-            _needle_haystack,
-            {"min_num_statements": 3, "max_num_statements": 6},
+            "products",
+            _products,
+            {"min_terms": 3, "max_terms": 3, "min_digits": 1, "max_digits": 1},
         ),
-        Task("family_relationships", _family_relationships),
-        Task("spell_backward", _spell_backward),
+        Task(
+            "leg_counting",
+            _leg_counting,
+            {"min_animals": 1, "max_animals": 1},
+        ),
+        Task("simple_equations", _simple_equations, {"max_terms": 2, "max_value": 12}),
+        Task("word_sequence_reversal", _word_sequence_reversal, {"max_words": 4}),
+        Task("family_relationships", _family_relationships, {"max_family_size": 4}),
     )
 }

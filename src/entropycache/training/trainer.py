@@ -20,11 +20,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from entropycache.errors import OptionError
+from entropycache.models import loading
 from entropycache.models.random import random_network
 from entropycache.models.transformer import Transformer
-from entropycache.training.batches import batches, encode
+from entropycache.training.batches import Encoded, batches, close_lengths, encode, fixed_shapes
 from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
 from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
+from entropycache.training.optimizers import optimizers
 from entropycache.training.settings import Stage, TrainConfig
 
 COMPILED_LENGTH = 320
@@ -53,14 +55,18 @@ class Trainer:
         config: TrainConfig,
         tokenizer: PreTrainedTokenizerBase,
         folder: Path,
-        compiled: bool = True,
+        compiled: bool | None = None,
     ) -> None:
         self.config = config
         self.tokenizer = tokenizer
         self.folder = folder
         self.position = Position()
         self.network = random_network(config.shape, config.seed)
-        self.optimizers = _optimizers(self.network, config)
+        self.bfloat16 = loading.native_bfloat16(torch.device("cpu"))
+        compute = torch.bfloat16 if self.bfloat16 else torch.float32
+        self.optimizers = optimizers(
+            self.network, config.stages[0].rate, config.weight_decay, compute
+        )
         folder.mkdir(parents=True, exist_ok=True)
         state = folder / "state.pt"
         if state.exists():
@@ -68,7 +74,10 @@ class Trainer:
             self._restore(torch.load(state, weights_only=True))
         (folder / "train.json").write_text(json.dumps(asdict(config), indent=1))
         self._forward: Callable[..., Tensor] = hidden_states
-        if compiled:  # half as fast again, after a minute for each length of batch
+        # Half as fast again after a minute for each length of batch, where products of matrices
+        # are fast; where they are not, shapes that fit the examples gain more.
+        self.compiled = self.bfloat16 if compiled is None else compiled
+        if self.compiled:
             torch._dynamo.config.recompile_limit = 64
             self._forward = torch.compile(hidden_states, dynamic=False)
 
@@ -137,7 +146,7 @@ class Trainer:
             encoded = [e for e in (encode(self.tokenizer, x) for x in examples) if e is not None]
             total = [
                 self._loss(batch, Objective.MASKED, 0, hidden_states).item()
-                for batch in batches(encoded, 1, random.Random(0))
+                for batch in self._cut(encoded, 1, random.Random(0))
             ]
             losses[f"val/{task}"] = sum(total) / len(total)
         return losses
@@ -156,13 +165,17 @@ class Trainer:
             drawn = draw_chunk(mixture, at.chunk, config.chunk_examples, TRAINING_SEEDS)
             encoded = [e for e in (encode(self.tokenizer, x) for x in drawn) if e is not None]
             order = random.Random(f"{config.seed}/{at.chunk}")
-            for number, batch in enumerate(batches(encoded, config.batch_tokens, order)):
+            for number, batch in enumerate(self._cut(encoded, config.batch_tokens, order)):
                 if number < at.step - at.chunk_step:
                     continue
                 if at.step == config.steps:
                     return
                 yield batch
             at.chunk, at.chunk_step = at.chunk + 1, at.step
+
+    def _cut(self, encoded: list[Encoded], tokens: int, order: random.Random) -> Iterator[Batch]:
+        cut = fixed_shapes if self.compiled else close_lengths
+        return batches(encoded, tokens, order, self.tokenizer.eos_token_id, cut)
 
     def _step(self, batch: Batch) -> float:
         at = self.position
@@ -189,7 +202,7 @@ class Trainer:
             forward = hidden_states
         generator = torch.Generator().manual_seed(seed)
         question = ask(batch, objective, self.tokenizer.mask_token_id, generator)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
             hidden = forward(self.network, question.inputs, question.positions, question.visible)
             return loss(self.network, hidden, question)
 
@@ -215,17 +228,3 @@ def _check_resumed(config: TrainConfig, path: Path) -> None:
             f"{path.parent}: this run was begun with another shape or seed ({before['seed']}); "
             "give another folder"
         )
-
-
-def _optimizers(network: Transformer, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """Muon for the layers' matrices, AdamW for embedding, head, norms and biases."""
-    layers = [p for p in network.layers.parameters() if p.ndim == 2]
-    matrices = {id(p) for p in layers}
-    rest = [p for p in network.parameters() if id(p) not in matrices]
-    decay = config.weight_decay
-    return [
-        torch.optim.Muon(
-            layers, lr=config.stages[0].rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
-        ),
-        torch.optim.AdamW(rest, lr=config.stages[0].rate, betas=(0.9, 0.95), weight_decay=0.0),
-    ]

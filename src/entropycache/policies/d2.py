@@ -1,0 +1,147 @@
+"""d2Cache (arXiv 2509.23094): masks chosen by certainty, everything else by attention rollout.
+
+``released`` is what the public code does: certainties stay those of the first pass, the block
+shrinks as it is filled, and on Dream the row before the first mask is dropped unless that mask is
+chosen; where candidates are ranked by negative entropy, it ranks masks the wrong way round.
+``paper`` is what it sets out to do. One thing of the released code is left out: masks that were not
+computed are no candidates (there they are, with token 0). The rollout gives the column sums of the
+dense product that the released code forms, at a small part of its cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from entropycache.density import certainty_density
+from entropycache.errors import OptionError
+from entropycache.plan import Plan, Positions, Reason, Step, Window
+from entropycache.policies.base import About, Sources, everything, own_rows
+from entropycache.policies.rollout import Rollout
+from entropycache.sequence import Sequence
+
+
+@dataclass
+class D2Cache:
+    """Recompute the ``current_k`` masks of highest certainty × density (width ``sigma``), the last
+    commit, and of all other positions those that hold the share ``rollout_p`` of the attention
+    rollout (1 means all); fill gaps up to ``inflate_w``.
+    """
+
+    rollout_p: float = 0.1
+    current_k: int = 32
+    sigma: float = 10.0
+    inflate_w: int = 0
+    variant: str = "released"
+    about: ClassVar[About] = About(
+        "d2Cache, arXiv 2509.23094",
+        "the current_k surest masks, the last commit, and a rollout_p share of the rest",
+        "attention weights of every layer, their rollout, density and sorting",
+    )
+    keeps: ClassVar[frozenset[str]] = frozenset()
+    sources: Sources = field(default_factory=lambda: own_rows, init=False, repr=False)
+    _certainty: NDArray[np.float64] = field(init=False, repr=False)
+    _importance: NDArray[np.float64] = field(init=False, repr=False)
+    _rollout: Rollout = field(default_factory=Rollout, init=False, repr=False)
+    _last: Step = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.variant not in ("released", "paper"):
+            raise OptionError(f"d2: variant must be released or paper, not {self.variant!r}")
+        if not self.rollout_p >= 0:
+            raise OptionError(f"d2: rollout_p must be a share of 0 or more, not {self.rollout_p}")
+        if self.current_k < 1 or self.inflate_w < 0 or not self.sigma > 0:
+            raise OptionError(
+                "d2: current_k must be 1 or more, inflate_w 0 or more and sigma above 0, not "
+                f"current_k={self.current_k}, inflate_w={self.inflate_w}, sigma={self.sigma}"
+            )
+
+    def plan(self, sequence: Sequence, window: Window) -> Plan:
+        """Everything and every mask first; then the chosen rows and the masks they predict."""
+        masked = sequence.masked()
+        if not sequence.steps:
+            return Plan(masked, everything(sequence), Reason.FIRST)
+        rows = np.flatnonzero(self._select(sequence, window))
+        predict = masked[np.isin(self.sources(masked), rows)]
+        if self.variant == "released":  # what else is predicted would not be looked at
+            predict = np.intersect1d(predict, window.positions)
+        if window.upcoming is not None:
+            predict = np.union1d(predict, window.upcoming)
+        elif not np.isin(predict, window.positions).any():
+            predict = np.union1d(predict, window.positions[:1])
+        return Plan(predict, rows, Reason.PARTIAL)
+
+    def observe(self, sequence: Sequence, step: Step) -> None:
+        """Keep the certainties of predicted masks; those of the first pass alone as released."""
+        if not step.index:
+            self._certainty = np.zeros(len(sequence))
+        if not step.index or self.variant == "paper":
+            certainty = step.scores.confidence
+            if self.variant == "paper" and (certainty <= 0).all():  # negative entropy
+                certainty = np.exp(certainty)
+            self._certainty[step.plan.predict] = certainty
+        self._importance = self._rollout.take(len(sequence))
+        self._last = step
+
+    def tracked(self, layer: int) -> Positions:
+        """No row's earlier attention is of interest."""
+        return np.empty(0, np.int64)
+
+    def layer(self, layer: int, rows: Positions, weights: Tensor, before: Tensor | None) -> bool:
+        """Keep the rows' attention, averaged over heads."""
+        self._rollout.add(rows, weights)
+        return False
+
+    def _select(self, sequence: Sequence, window: Window) -> NDArray[np.bool_]:
+        """Which rows to compute, ``(length,)``."""
+        chosen = self._sure_masks(sequence, window) + sequence.start
+        first, rows = sequence.start, self.sources(chosen)
+        selected = np.zeros(len(sequence), bool)
+        # The row before the region predicts its first position on Dream: as released it is set
+        # last, whatever else was found about it.
+        apart = self.variant == "released" and self.sources(np.array([first]))[0] < first
+        selected[rows[rows >= first] if apart else rows] = True
+        selected[self._last.commit.positions] = True
+        selected[self._nucleus(np.flatnonzero(~selected))] = True
+        if apart:
+            selected[first - 1] = first in chosen
+        if self.inflate_w:
+            at = np.flatnonzero(selected)
+            for left, right in zip(at, at[1:], strict=False):
+                selected[left:right] |= right - left <= self.inflate_w
+        return selected
+
+    def _sure_masks(self, sequence: Sequence, window: Window) -> Positions:
+        """Chosen masks, counted from the region's begin, by certainty × density."""
+        first = sequence.start
+        masked = sequence.canvas[first:] == sequence.mask_id
+        scores = self._certainty[first:] * certainty_density(~masked, self.sigma)
+        if self.variant == "released":
+            block = self._last.window.positions - first
+            begin, size = int(block[0]), len(block)
+        else:
+            begin, size = window.span[0] - first, window.span[1] - window.span[0]
+            block = np.arange(begin, begin + size)
+        enough = np.flatnonzero(np.cumsum(masked) >= self.current_k)
+        last = int(enough[0]) if len(enough) else len(masked) - 1
+        end = (last // size + 1) * size
+        scores[block] += scores.max()
+        eligible = masked.copy()
+        eligible[:begin] = eligible[end:] = False
+        order = np.argsort(-np.where(eligible, scores, -np.inf), kind="stable")[: self.current_k]
+        return np.sort(order[eligible[order]])
+
+    def _nucleus(self, rest: Positions) -> Positions:
+        """Of the positions ``rest``, those of largest rollout that hold ``rollout_p`` of it."""
+        if self.rollout_p >= 1:
+            return rest
+        importance = self._importance[rest]
+        share = importance / (importance.sum() + 1e-9)
+        order = np.argsort(-share, kind="stable")
+        within = np.cumsum(share[order]) <= self.rollout_p
+        within[:1] = True
+        return rest[order[within]]

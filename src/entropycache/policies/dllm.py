@@ -1,0 +1,59 @@
+"""dLLM-Cache (arXiv 2506.06295): keys, values and the outputs of attention and feed-forward layers
+are cached, for the prompt and the response at intervals of their own.
+
+The policy counts steps; what it caches lies in the store, and ``features.py`` computes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from entropycache.errors import OptionError
+from entropycache.plan import Plan, Reason, Step, Window
+from entropycache.policies.base import About
+from entropycache.sequence import Sequence
+
+
+@dataclass
+class DLLMCache:
+    """The prompt is recomputed every ``kp`` steps, the response every ``kr``; in between, in each
+    layer but the first, the share ``rou`` of the response whose values drifted most. The first
+    layer is always recomputed, as in the released code.
+    """
+
+    kp: int = 50
+    kr: int = 7
+    rou: float = 0.25
+    about: ClassVar[About] = About(
+        "dLLM-Cache, arXiv 2506.06295",
+        "prompt every kp steps, response every kr; else the share rou of the response that drifted",
+        "values of the whole response and their cosines, in every layer",
+    )
+    keeps: ClassVar[frozenset[str]] = frozenset({"attention", "mlp"})
+    refresh_prompt: bool = field(default=True, init=False, repr=False)
+    refresh_response: bool = field(default=True, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("kp", "kr"):
+            if getattr(self, name) < 1:
+                raise OptionError(
+                    f"dllm: {name} must be 1 or more steps, not {getattr(self, name)}"
+                )
+        if not 0 <= self.rou <= 1:
+            raise OptionError(f"dllm: rou must be a share from 0 to 1, not {self.rou}")
+
+    def plan(self, sequence: Sequence, window: Window) -> Plan:
+        """What is due whole; the drifted rows are chosen during the pass."""
+        self.refresh_prompt = sequence.steps % self.kp == 0
+        self.refresh_response = sequence.steps % self.kr == 0
+        begin = 0 if self.refresh_prompt else sequence.start
+        end = len(sequence) if self.refresh_response else sequence.start
+        due = np.arange(begin, max(begin, end), dtype=np.int64)
+        reason = Reason.INTERVAL if len(due) else Reason.PARTIAL
+        return Plan(window.positions, due, reason if sequence.steps else Reason.FIRST)
+
+    def observe(self, sequence: Sequence, step: Step) -> None:
+        """Nothing to learn: intervals are counted from the sequence's own steps."""

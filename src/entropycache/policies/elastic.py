@@ -1,0 +1,104 @@
+"""Elastic-Cache (arXiv 2510.14973): where the attention of the most attended tokens drifts, every
+position is recomputed from the next layer on.
+
+``released`` tracks, in every layer, what any layer attended to most, and compares weights along the
+heads; ``paper`` tracks each layer's own token and compares its attention over the keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from entropycache.errors import OptionError
+from entropycache.plan import Plan, Positions, Reason, Step, Window
+from entropycache.policies.base import About, Sources, everything, own_rows
+from entropycache.sequence import Sequence
+
+NOTHING: Positions = np.empty(0, np.int64)
+
+
+@dataclass
+class ElasticCache:
+    """Recompute the window, the last commit and the tracked tokens: the ``track_num`` unmasked ones
+    that the window attends to most, layer by layer. Where their attention is less similar to that
+    of an earlier step than ``gamma``, recompute everything from the next layer on.
+    """
+
+    gamma: float = 0.9
+    track_num: int = 1
+    variant: str = "released"
+    about: ClassVar[About] = About(
+        "Elastic-Cache, arXiv 2510.14973",
+        "the window, the last commit, tracked tokens; all positions above the first drifting layer",
+        "attention weights of every layer, old and new, and two host reads a layer",
+    )
+    keeps: ClassVar[frozenset[str]] = frozenset({"queries", "inputs"})
+    sources: Sources = field(default_factory=lambda: own_rows, init=False, repr=False)
+    _tracked: dict[int, Positions] = field(default_factory=dict, init=False, repr=False)
+    _next: dict[int, Positions] = field(default_factory=dict, init=False, repr=False)
+    _window: Positions = field(default_factory=lambda: NOTHING, init=False, repr=False)
+    _unmasked: Positions = field(default_factory=lambda: NOTHING, init=False, repr=False)
+    _last: Positions = field(default_factory=lambda: NOTHING, init=False, repr=False)
+    _restarted: bool = field(default=True, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.variant not in ("released", "paper"):
+            raise OptionError(f"elastic: variant must be released or paper, not {self.variant!r}")
+        if not self.gamma >= -1:
+            raise OptionError(f"elastic: gamma must be a cosine, -1 or more, not {self.gamma}")
+        if self.track_num < 1:
+            raise OptionError(f"elastic: track_num must be 1 or more tokens, not {self.track_num}")
+
+    def preferred_window(self) -> int:
+        """16 on LLaDA, 32 on Dream, whose rows predict the position after them."""
+        return 16 if self.sources(np.array([1]))[0] == 1 else 32
+
+    def plan(self, sequence: Sequence, window: Window) -> Plan:
+        """Everything first; then the window, the last commit and the tracked tokens."""
+        self._window = np.unique(self.sources(window.positions))
+        self._unmasked = np.flatnonzero(sequence.canvas != sequence.mask_id)
+        self._tracked, self._next = self._next, {}
+        self._restarted = not sequence.steps
+        if not sequence.steps:
+            return Plan(window.positions, everything(sequence), Reason.FIRST)
+        rows = np.concatenate((window.positions, self._last, *self._tracked.values()))
+        return Plan(window.positions, np.unique(rows), Reason.PARTIAL)
+
+    def observe(self, sequence: Sequence, step: Step) -> None:
+        """Keep the commit."""
+        self._last = step.commit.positions
+
+    def tracked(self, layer: int) -> Positions:
+        """The tokens whose drift this layer tests; none once a layer has drifted."""
+        if self._restarted:
+            return NOTHING
+        if self.variant == "paper":
+            return self._tracked.get(layer, NOTHING)
+        return np.unique(np.concatenate((NOTHING, *self._tracked.values())))
+
+    def layer(self, layer: int, rows: Positions, weights: Tensor, before: Tensor | None) -> bool:
+        """Note what the window attends to most, then test the tracked tokens."""
+        tested = self.tracked(layer)
+        self._next[layer] = self._most_attended(rows, weights)
+        if before is None:
+            return False
+        now = weights[:, torch.from_numpy(np.searchsorted(rows, tested)).to(weights.device)]
+        along = 0 if self.variant == "released" else 2
+        similarity = torch.cosine_similarity(now, before, dim=along).mean()
+        self._restarted = bool(similarity < self.gamma)
+        return self._restarted
+
+    def _most_attended(self, rows: Positions, weights: Tensor) -> Positions:
+        """The ``track_num`` unmasked positions with the most attention from the window's rows, over
+        all heads.
+        """
+        window = torch.from_numpy(np.searchsorted(rows, self._window)).to(weights.device)
+        unmasked = torch.from_numpy(self._unmasked).to(weights.device)
+        received = weights[:, window].sum(dim=(0, 1))[unmasked]
+        top = received.topk(min(self.track_num, len(received))).indices.cpu().numpy()
+        return np.sort(self._unmasked[top])

@@ -1,0 +1,68 @@
+"""Fast-dLLM (arXiv 2505.22618): a full pass at the begin of each block, then the block with or
+without what follows it.
+
+A *block* is the window's positions at the last full pass, so it has a meaning under any window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from entropycache.plan import Plan, Positions, Reason, Step, Window
+from entropycache.policies.base import About, Sources, everything, own_rows
+from entropycache.sequence import Sequence
+
+
+@dataclass
+class FastDual:
+    """The dual cache: partial passes recompute the block alone.
+
+    On Dream the rows are the block's prediction rows, the block shifted left by one, as d2Cache's
+    framework has it; Fast-dLLM's own Dream code differs and commits the first token of each block
+    from its full pass.
+    """
+
+    about: ClassVar[About] = About(
+        "Fast-dLLM, arXiv 2505.22618",
+        "everything at the begin of a block, then the block",
+        "none to speak of: whether the block is finished",
+    )
+    sources: Sources = field(default_factory=lambda: own_rows, init=False, repr=False)
+    _block: Positions = field(default_factory=lambda: np.empty(0, np.int64), init=False, repr=False)
+
+    def plan(self, sequence: Sequence, window: Window) -> Plan:
+        """Everything where the block is finished, else the block's rows, and what is committed next
+        whatever the scores.
+        """
+        block = self._block
+        if not len(block) or not (sequence.canvas[block] == sequence.mask_id).any():
+            self._block = window.positions
+            reason = Reason.BLOCK if sequence.steps else Reason.FIRST
+            return Plan(window.positions, everything(sequence), reason)
+        rows = self._rows(block, len(sequence))
+        predict = window.positions[np.isin(self.sources(window.positions), rows)]
+        if window.upcoming is not None:
+            predict = np.union1d(predict, window.upcoming)
+        return Plan(predict, rows, Reason.PARTIAL)
+
+    def observe(self, sequence: Sequence, step: Step) -> None:
+        """Nothing to learn: the canvas says whether the block is finished."""
+
+    def _rows(self, block: Positions, length: int) -> Positions:
+        return np.unique(self.sources(block))
+
+
+class FastPrefix(FastDual):
+    """The prefix cache: partial passes recompute the block and everything after it."""
+
+    about: ClassVar[About] = About(
+        "Fast-dLLM, arXiv 2505.22618",
+        "everything at the begin of a block, then the block and all after it",
+        "none to speak of: whether the block is finished",
+    )
+
+    def _rows(self, block: Positions, length: int) -> Positions:
+        return np.unique(self.sources(np.arange(block[0], length, dtype=np.int64)))

@@ -1,0 +1,41 @@
+"""Attention rollout (Abnar and Zuidema 2020) over a pass in which only some rows were computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from entropycache.plan import Positions
+
+
+class Rollout:
+    """Attention of each layer's rows, averaged over heads, from the first layer to the last."""
+
+    def __init__(self) -> None:
+        self._layers: list[tuple[Positions, Tensor]] = []
+
+    def add(self, rows: Positions, weights: Tensor) -> None:
+        """The next layer: ``weights`` ``(heads, rows, length)``."""
+        self._layers.append((rows, weights.mean(dim=0)))
+
+    def take(self, length: int) -> NDArray[np.float64]:
+        """Column sums ``(length,)`` of the product of all layers' (A + I) with rows summing to 1,
+        where a row that was not computed attends to itself; what was added is let go.
+
+        The sums are a row vector multiplied through from the last layer down: no ``(length,
+        length)`` matrix is formed.
+        """
+        first = self._layers[0][1]
+        sums = torch.ones(length, dtype=first.dtype, device=first.device)
+        for rows, attended in reversed(self._layers):
+            index = torch.from_numpy(rows).to(sums.device)
+            mixed = attended.clone()
+            mixed[torch.arange(len(rows), device=sums.device), index] += 1
+            mixed /= mixed.sum(dim=1, keepdim=True)
+            own = sums[index]
+            sums = sums.index_fill(0, index, 0) + own @ mixed
+        self._layers.clear()
+        found: NDArray[np.float64] = sums.double().cpu().numpy()
+        return found
