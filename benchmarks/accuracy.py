@@ -62,9 +62,10 @@ def main() -> None:
         print(task, found[task], file=sys.stderr, flush=True)
     if options.model == "tiny":
         command = "python benchmarks/accuracy.py --tasks TASKS --count PROBLEMS"
-        dtype = str(engine.network.embedding.dtype).removeprefix("torch.")
         ordered = {task: found[task] for task in task_names() if task in found}
-        common.save("accuracy", command, dtype=dtype, weights=digest, tasks=ordered)
+        common.save(
+            "accuracy", command, dtype=common.dtype_of(engine), weights=digest, tasks=ordered
+        )
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from entropycache.engine import Engine
 from entropycache.models.llada import LLADA
 from entropycache.models.random import random_network
 from entropycache.models.transformer import Shape
+from entropycache.problems import HeldOut, held_out
 from entropycache.text import Text
 
 RESULTS = Path(__file__).parent / "results"
@@ -47,6 +48,17 @@ def random_engine(shape: Shape, dtype: torch.dtype = torch.bfloat16) -> Engine:
 def parameters(engine: Engine) -> int:
     """How many numbers the network has."""
     return sum(p.numel() for p in engine.network.parameters())
+
+
+def problems(tasks: list[str], count: int) -> list[HeldOut]:
+    """``count`` held-out problems, as many of each task."""
+    per_task = -(-count // len(tasks))
+    return [p for task in tasks for p in held_out(task)[:per_task]][:count]
+
+
+def dtype_of(engine: Engine) -> str:
+    """The dtype an engine computes in, by name."""
+    return str(engine.network.embedding.dtype).removeprefix("torch.")
 
 
 def machine() -> dict[str, Any]:

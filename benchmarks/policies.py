@@ -24,7 +24,7 @@ from entropycache.attention import attention
 from entropycache.features import FeaturePass
 from entropycache.loop import decode
 from entropycache.packing import Packed
-from entropycache.problems import HeldOut, held_out
+from entropycache.problems import HeldOut
 
 TASKS = ("aiw", "leg_counting", "products")
 POLICIES = (
@@ -149,8 +149,7 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(TASKS))
     options = parser.parse_args()
     tasks = options.tasks.split(",")
-    per_task = -(-options.count // len(tasks))
-    problems = [p for task in tasks for p in held_out(task)[:per_task]][: options.count]
+    problems = common.problems(tasks, options.count)
     configs = {(r, p): {"policy": p, **rule} for r, rule in RULES.items() for p in POLICIES}
     configs |= {("left to right", p): {"policy": p, **ORDERED} for p in ("none", "dkv-greedy")}
     rows = {key: Row(GenerationConfig.of(window=32, **c)) for key, c in configs.items()}
@@ -169,7 +168,7 @@ def main() -> None:
         " ".join(["python benchmarks/policies.py", *sys.argv[1:]]),
         problems=len(problems),
         tasks=tasks,
-        dtype=str(engine.network.embedding.dtype).removeprefix("torch."),
+        dtype=common.dtype_of(engine),
         rules=found,
     )
 

@@ -19,7 +19,7 @@ import torch
 
 from entropycache import Completion, Engine, GenerationConfig, load
 from entropycache.models.loading import native_bfloat16
-from entropycache.problems import HeldOut, held_out
+from entropycache.problems import HeldOut
 
 TASKS = ("aiw", "leg_counting", "products")
 TAUS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 99.0)
@@ -128,8 +128,7 @@ def main() -> None:
     parser.add_argument("--removed", action="store_true", help="also all but one ingredient each")
     options = parser.parse_args()
     tasks = options.tasks.split(",")
-    per_task = -(-options.count // len(tasks))
-    problems = [p for task in tasks for p in held_out(task)[:per_task]][: options.count]
+    problems = common.problems(tasks, options.count)
     configs = {n: c for n, c in CONFIGS.items() if options.removed or "all but" not in n}
     if options.sweep:
         best = CONFIGS["all together"]

@@ -56,3 +56,8 @@ class Sampling:
     def cuts(self) -> bool:
         """Whether top-p or top-k leave anything out."""
         return self.top_p < 1 or self.top_k > 0
+
+    @property
+    def reshaped(self) -> bool:
+        """Whether anything asked for needs another distribution than that at temperature 1."""
+        return self.temperature > 0 or (self.tempered and self.cuts)

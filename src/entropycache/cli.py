@@ -68,7 +68,7 @@ def generate(
     single = _single(prompt, chat, prompt_ids)
     _check_modes(prompt is not None or chat, prompt_ids is not None, input, output)
     alone = chat and prompt is None
-    _check_extras(input is not None, alone, infill and (chat or alone or bool(input)), json, trace)
+    _check_extras(input is not None, alone, infill and (chat or bool(input)), json, trace)
     from entropycache import commands
     from entropycache.records import read_records
 

@@ -35,9 +35,7 @@ class Sampler:
     @property
     def plain(self) -> bool:
         """Whether the greedy token and its probability are all that is asked for."""
-        s = self.sampling
-        drawn = s.temperature > 0 or (s.tempered and s.cuts)
-        return s.confidence is Confidence.PROBABILITY and not drawn
+        return self.sampling.confidence is Confidence.PROBABILITY and not self.sampling.reshaped
 
     def uniforms(self, count: int) -> Tensor:
         """``count`` numbers from U(0, 1), drawn on the host: neither device nor company in the
@@ -80,7 +78,7 @@ class Chunk:
     def sampled(self, rows: slice, sampling: Sampling, uniforms: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens and confidences of some rows under a request's own settings."""
         tokens, p = self.tokens[rows], self.probabilities[rows]
-        if sampling.temperature > 0 or (sampling.tempered and sampling.cuts):
+        if sampling.reshaped:
             cut = truncated(self.logits[rows], sampling)
             if sampling.temperature > 0:
                 tokens = draw(cut, uniforms.to(cut.device))

@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from torch import Tensor
 
+from entropycache.errors import OptionError
 from entropycache.plan import Plan, Positions, Step, Window
 from entropycache.sequence import Sequence
 
@@ -111,6 +112,15 @@ class KeepsFeatures(Protocol):
 def everything(sequence: Sequence) -> Positions:
     """Every position of the canvas."""
     return np.arange(len(sequence), dtype=np.int64)
+
+
+NOTHING: Positions = np.empty(0, np.int64)
+
+
+def check_variant(policy: str, variant: str) -> None:
+    """Refuse a variant other than the two that a paper and its released code make."""
+    if variant not in ("released", "paper"):
+        raise OptionError(f"{policy}: variant must be released or paper, not {variant!r}")
 
 
 def own_rows(positions: Positions) -> Positions:

@@ -20,7 +20,7 @@ from torch import Tensor
 from entropycache.density import certainty_density
 from entropycache.errors import OptionError
 from entropycache.plan import Plan, Positions, Reason, Step, Window
-from entropycache.policies.base import About, Sources, everything, own_rows
+from entropycache.policies.base import NOTHING, About, Sources, check_variant, everything, own_rows
 from entropycache.policies.rollout import Rollout
 from entropycache.sequence import Sequence
 
@@ -50,8 +50,7 @@ class D2Cache:
     _last: Step = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.variant not in ("released", "paper"):
-            raise OptionError(f"d2: variant must be released or paper, not {self.variant!r}")
+        check_variant("d2", self.variant)
         if not self.rollout_p >= 0:
             raise OptionError(f"d2: rollout_p must be a share of 0 or more, not {self.rollout_p}")
         if self.current_k < 1 or self.inflate_w < 0 or not self.sigma > 0:
@@ -89,7 +88,7 @@ class D2Cache:
 
     def tracked(self, layer: int) -> Positions:
         """No row's earlier attention is of interest."""
-        return np.empty(0, np.int64)
+        return NOTHING
 
     def layer(self, layer: int, rows: Positions, weights: Tensor, before: Tensor | None) -> bool:
         """Keep the rows' attention, averaged over heads."""

@@ -15,10 +15,8 @@ import numpy as np
 
 from entropycache.errors import OptionError
 from entropycache.plan import Plan, Positions, Reason, Step, Window
-from entropycache.policies.base import About, Sources, everything, own_rows
+from entropycache.policies.base import NOTHING, About, Sources, everything, own_rows
 from entropycache.sequence import Sequence
-
-NOTHING: Positions = np.empty(0, np.int64)
 
 
 @dataclass

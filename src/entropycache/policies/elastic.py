@@ -16,10 +16,8 @@ from torch import Tensor
 
 from entropycache.errors import OptionError
 from entropycache.plan import Plan, Positions, Reason, Step, Window
-from entropycache.policies.base import About, Sources, everything, own_rows
+from entropycache.policies.base import NOTHING, About, Sources, check_variant, everything, own_rows
 from entropycache.sequence import Sequence
-
-NOTHING: Positions = np.empty(0, np.int64)
 
 
 @dataclass
@@ -47,8 +45,7 @@ class ElasticCache:
     _restarted: bool = field(default=True, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.variant not in ("released", "paper"):
-            raise OptionError(f"elastic: variant must be released or paper, not {self.variant!r}")
+        check_variant("elastic", self.variant)
         if not self.gamma >= -1:
             raise OptionError(f"elastic: gamma must be a cosine, -1 or more, not {self.gamma}")
         if self.track_num < 1:

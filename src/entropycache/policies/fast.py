@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from entropycache.plan import Plan, Positions, Reason, Step, Window
-from entropycache.policies.base import About, Sources, everything, own_rows
+from entropycache.policies.base import NOTHING, About, Sources, everything, own_rows
 from entropycache.sequence import Sequence
 
 
@@ -31,7 +31,7 @@ class FastDual:
         "none to speak of: whether the block is finished",
     )
     sources: Sources = field(default_factory=lambda: own_rows, init=False, repr=False)
-    _block: Positions = field(default_factory=lambda: np.empty(0, np.int64), init=False, repr=False)
+    _block: Positions = field(default_factory=lambda: NOTHING, init=False, repr=False)
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
         """Everything where the block is finished, else the block's rows, and what is committed next
