@@ -11,25 +11,17 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import math
 import sys
 from typing import Any
 
 import common
 
 from entropycache import GenerationConfig, load
+from entropycache.bench.numbers import wilson
 from entropycache.models.loading import locate
 from entropycache.problems import held_out, task_names
 
 PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, gen_length=256)
-
-
-def wilson(solved: int, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson), in percent."""
-    z, p = 1.96, solved / count
-    centre = (p + z * z / (2 * count)) / (1 + z * z / count)
-    half = z * math.sqrt(p * (1 - p) / count + z * z / (4 * count**2)) / (1 + z * z / count)
-    return round(100 * (centre - half), 1), round(100 * (centre + half), 1)
 
 
 def kept(digest: str) -> dict[str, Any]:
@@ -63,9 +55,7 @@ def main() -> None:
     if options.model == "tiny":
         command = "python benchmarks/accuracy.py --tasks TASKS --count PROBLEMS"
         ordered = {task: found[task] for task in task_names() if task in found}
-        common.save(
-            "accuracy", command, dtype=common.dtype_of(engine), weights=digest, tasks=ordered
-        )
+        common.save("accuracy", command, weights=digest, tasks=ordered)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ from dataclasses import replace
 
 import common
 
+from entropycache.bench.shapes import HALF_BILLION, engine_of
+from entropycache.models.llada import LLADA
+
 CANVAS = 4096
 
 
@@ -20,8 +23,8 @@ def peak() -> float:
 
 def main() -> None:
     """Decode a few steps and compare the peak with the tensor that must not exist."""
-    shape = replace(common.HALF_BILLION, width=256, layers=2, heads=4, kv_heads=4, mlp_width=512)
-    engine = common.random_engine(shape)
+    shape = replace(HALF_BILLION, width=256, layers=2, heads=4, kv_heads=4, mlp_width=512)
+    engine = engine_of(shape, LLADA)
     engine.generate([1, 2, 3], gen_length=8)
     before = peak()
     options = {"gen_length": CANVAS - 3, "window": CANVAS, "tokens_per_step": 1024}

@@ -45,15 +45,15 @@ def accuracy() -> str:
 def speed(name: str) -> str:
     """A table of configurations, and how many problems it comes from."""
     of = result(name)
-    measured = f"{of['problems']} problems ({', '.join(of['tasks'])}) on {of['machine']['cpu']}:"
     rows = [
         [
             label,
             r["dtype"],
-            f"{r['accuracy_percent']:.0f} %",
-            f"{r['same_text_as_plain_percent']:.0f} %",
+            correct(r),
+            f"{r['same_text_as_first_percent']:.0f} %",
             r["tokens_per_second"],
-            f"{r['speed_up']:.1f}×",
+            f"**{r['speed_up']:.1f}×**" if label == "all together" else f"{r['speed_up']:.1f}×",
+            "{:.1f} … {:.1f}".format(*r["speed_up_interval_95"]),
             r["forwards"],
             r["full_passes"],
             r["rows_per_token"],
@@ -61,35 +61,105 @@ def speed(name: str) -> str:
         for label, r in of["rows"].items()
     ]
     head = [
-        "",
-        "dtype",
-        "correct",
-        "same text",
-        "tokens/s",
-        "speed-up",
-        "passes",
-        "full",
+        *("", "dtype", "correct", "same text", "tokens/s", "speed-up", "95 %", "passes", "full"),
         "rows/token",
     ]
-    return f"{measured}\n\n{table(head, rows)}"
+    return f"{measured(of)}\n\n{table(head, rows)}"
+
+
+def compared(name: str) -> str:
+    """Every policy, under each commit rule."""
+    of = result(name)
+    rows = [
+        [
+            *(label.split("/") if "/" in label else (label, "none")),
+            correct(r),
+            f"{r['same_text_as_first_percent']:.0f} %",
+            r["tokens_per_second"],
+            f"{r['speed_up_over_no_cache']:.2f}×",
+            f"{r['speed_up']:.1f}×",
+            r["forwards"],
+            r["full_passes"],
+            r["rows_per_token"],
+            f"{r['time_percent']['decision']:.1f} %",
+        ]
+        for label, r in of["rows"].items()
+    ]
+    head = [
+        *("rule", "policy", "correct", "same text", "tokens/s", "over no cache", "over plain"),
+        *("passes", "full", "rows/token", "deciding"),
+    ]
+    return f"{measured(of)}\n\n{table(head, rows)}"
+
+
+def measured(of: dict[str, Any]) -> str:
+    """What a table comes from, in a line."""
+    shots = f", {of['shots']}-shot" if of.get("shots") else ""
+    tasks = ", ".join(of["tasks"])
+    return (
+        f"{of['problems']} problems ({tasks}{shots}) on {of['machine']['cpu']}, `{of['command']}`:"
+    )
+
+
+def correct(row: dict[str, Any]) -> str:
+    """Accuracy with its interval."""
+    low, high = row["accuracy_interval_95"]
+    return f"{row['accuracy_percent']:.0f} % ({low:.0f} … {high:.0f})"
 
 
 def costs() -> str:
     """Decision, engine and memory in one list."""
-    decision, engine, memory = result("decision"), result("engine_cost"), result("memory")
-    shares = ", ".join(
-        f"{r['decision_percent_of_total']:.2f} % at canvas {r['canvas']}" for r in decision["runs"]
-    )
+    of, memory = result("cost"), result("memory")
+    rows = {r["canvas"]: r for r in of["rows"]}
+    shares = ", ".join(f"{r['decision_percent']:.2f} % at canvas {c}" for c, r in rows.items())
+    step = rows[1024]
     lines = [
         f"- **Decision** (entropy, choice, row selection), of the time of partial steps: {shares}.",
-        f"- **Engine** outside the network: {engine['outside_percent']:.1f} % of a partial step of",
-        f"  {engine['step_ms']:.0f} ms ({engine['rows']} rows, canvas {engine['canvas']}); the",
-        f"  network takes {engine['network_over_bare']:.2f}× its bare matmuls and attention.",
-        f"- **Memory**: decoding a canvas of {memory['canvas']} with {memory['vocabulary']} tokens",
-        f"  and a window as large raises the peak by {memory['peak_increase_mb']} MB; a canvas ×",
+        f"- **Outside the network**, all told: {step['outside_network_percent']:.1f} % of a",
+        f"  partial step of {step['step_ms']:.0f} ms ({step['rows']:.0f} rows, canvas 1024); the network",
+        f"  takes {step['network_over_bare']:.2f}× its bare matmuls and attention.",
+        f"- **Memory**: decoding a canvas of {memory['canvas']} with {memory['vocabulary']}",
+        f"  tokens and a window as large raises the peak by {memory['peak_increase_mb']} MB; a canvas ×",
         f"  vocabulary tensor would take {memory['canvas_times_vocabulary_float32_mb']} MB.",
     ]
     return "\n".join(lines)
+
+
+def calibrated() -> str:
+    """Calibration on some problems, agreement on others."""
+    of = result("calibration")
+    rows = [
+        [
+            f"{float(target):.0%}",
+            f"`{r['policy']}`",
+            f"{r['seen']['agreement']:.1%}",
+            f"{r['unseen_agreement']:.1%}",
+            f"{r['unseen_rows_share']:.0%}",
+        ]
+        for target, r in of["targets"].items()
+    ]
+    head = ["target", "chosen", "agreement", "on unseen problems", "rows, of no cache"]
+    told = f"{of['prompts_seen']} problems to calibrate on, {of['prompts_unseen']} others:"
+    return f"{told}\n\n{table(head, rows)}"
+
+
+def observed() -> str:
+    """Both observations in numbers."""
+    of = json.loads((ROOT / "docs" / "analysis" / "analysis.json").read_text())
+    entropy, confidence = (of["correlation"][s] for s in ("entropy", "1 - confidence"))
+    rows = [
+        [
+            name,
+            *(
+                f"{n['value']:.2f} ({n['interval_95'][0]:.2f} … {n['interval_95'][1]:.2f})"
+                for n in (numbers["spearman"], numbers["pearson"], numbers["pearson_of_logarithms"])
+            ),
+        ]
+        for name, numbers in (("entropy", entropy), ("1 − confidence", confidence))
+    ]
+    head = ["signal", "Spearman", "Pearson", "Pearson of logarithms"]
+    found = of["correlation"]
+    return f"{found['points']} steps of {found['prompts']} prompts:\n\n{table(head, rows)}"
 
 
 SECTIONS = {
@@ -98,6 +168,9 @@ SECTIONS = {
         "speedup": lambda: speed("speedup"),
         "sweep": lambda: speed("sweep"),
         "costs": costs,
+        "compared": lambda: compared("policies"),
+        "calibrated": calibrated,
+        "observed": observed,
     },
     CARD: {"accuracy": accuracy},
 }

@@ -15,6 +15,7 @@ ALLOWED = {
     "errors": set(),
     "plan": set(),
     "choices": set(),
+    "machine": set(),
     "coercion": {"errors"},
     "config": {"choices", "coercion", "errors"},
     "specs": {"errors"},
@@ -47,7 +48,9 @@ ALLOWED = {
     "ending": {"plan", "sequence", "text"},
     "options": {"config"},
     "completion": {"plan", "sequence", "loop", "ending"},
+    "rules": {"config", "errors", "models", "policies", "strategies"},
     "engine": {
+        "rules",
         *("plan", "errors", "config", "sequence", "models", "policies", "strategies", "scoring"),
         *("runner", "loop", "text", "ending", "completion"),
     },
@@ -64,10 +67,32 @@ ALLOWED = {
         "text",
         "problems",
     },
+    "bench": {
+        "machine",
+        *("attention", "completion", "config", "ending", "engine", "errors", "features", "loop"),
+        *("models", "packing", "plan", "problems", "records", "runner", "sequence", "specs"),
+        "text",
+    },
+    "analysis": {
+        "machine",
+        *("bench", "completion", "config", "engine", "errors", "loop", "models", "plan"),
+        *("policies", "sequence"),
+    },
     "records": {"completion", "lines", "errors", "config", "engine", "policies"},
     "training": {"completion", "plan", "errors", "config", "engine", "text", "models", "problems"},
     "commands": {"completion", "errors", "config", "engine", "observers", "records", "policies"},
+    "server": {
+        *("completion", "config", "ending", "engine", "errors", "loop", "plan", "policies"),
+        *("problems", "sequence", "text"),
+    },
+    "evaluation": {
+        "machine",
+        *("completion", "config", "engine", "errors", "lines", "policies", "problems", "text"),
+        "training",
+    },
     "cli": {
+        "analysis",
+        "bench",
         "options",
         "completion",
         "errors",
@@ -78,6 +103,8 @@ ALLOWED = {
         "commands",
         "policies",
         "training",
+        "server",
+        "evaluation",
     },
 }
 KNOWS_THE_BASE_ONLY = {

@@ -64,7 +64,7 @@ def test_only_this_steps_commits_count():
 def test_a_step_that_commits_nothing_asks_for_a_partial_pass():
     policy, canvas = EntropyCache(tau=-1.0), sequence()
     plan = play(policy, canvas, commit(), [])
-    assert policy.entropy == -math.inf
+    assert policy.staleness == -math.inf
     assert plan.reason is Reason.PARTIAL
 
 

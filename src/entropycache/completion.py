@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -105,21 +107,33 @@ class Tracked:
 
 
 class Queue:
-    """Requests that wait and requests that run, at most ``size`` of them together."""
+    """Requests that wait and requests that run: at most ``size`` of them together, whose canvases
+    have at most ``positions`` in all. First come, first served.
+    """
 
-    def __init__(self, tracked: list[Tracked], size: int) -> None:
+    def __init__(self, tracked: list[Tracked], size: int, positions: float = math.inf) -> None:
         self.requests: list[Request] = []
         """The running ones, as the decoding loop reads them anew at each pass."""
-        self._waiting = tracked[::-1]
+        self._waiting = deque(tracked)
         self._running: dict[int, Tracked] = {}
-        self._size = size
+        self._size, self._positions = size, positions
+        self._taken = 0
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def add(self, task: Tracked) -> None:
+        """Let another request wait. Its canvas must fit by itself."""
+        self._waiting.append(task)
 
     def admit(self) -> bool:
         """Let waiting requests run where there is room; whether any runs then."""
-        while self._waiting and len(self._running) < self._size:
-            task = self._waiting.pop()
+        while self._waiting and self._fits(self._waiting[0]):
+            task = self._waiting.popleft()
             task.began = time.perf_counter()
             self._running[task.request.id] = task
+            self._taken += len(task.request.sequence)
             self.requests.append(task.request)
         return bool(self._running)
 
@@ -132,6 +146,23 @@ class Queue:
     def retire(self) -> Iterator[tuple[int, Completion]]:
         """Take out the requests that have ended, with their completions."""
         for task in [t for t in self._running.values() if not t.request.live]:
-            self.requests.remove(task.request)
-            del self._running[task.request.id]
+            self._leave(task)
             yield task.request.id, task.close()
+
+    def remove(self, task: Tracked) -> None:
+        """Take out a request that nobody wants any more, waiting or running; the loop's ``drop``
+        is what stops it and frees its slot.
+        """
+        if task in self._waiting:
+            self._waiting.remove(task)
+        elif task.request.id in self._running:
+            self._leave(task)
+
+    def _fits(self, task: Tracked) -> bool:
+        room = self._positions - self._taken
+        return len(self._running) < self._size and len(task.request.sequence) <= room
+
+    def _leave(self, task: Tracked) -> None:
+        self.requests.remove(task.request)
+        del self._running[task.request.id]
+        self._taken -= len(task.request.sequence)

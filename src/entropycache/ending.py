@@ -13,6 +13,9 @@ from entropycache.plan import Positions
 from entropycache.sequence import Sequence as Canvas
 from entropycache.text import Text
 
+UNFINISHED = "\ufffd"
+"""What a character reads as whose bytes are not all there."""
+
 
 @dataclass
 class Ending:
@@ -51,6 +54,23 @@ class Ending:
             return ids
         enough = (n for n in range(len(ids)) if len(self.text.decode(ids[:n])) >= len(text))
         return ids[: next(enough, len(ids))]
+
+    def settled(self, canvas: Canvas) -> str:
+        """The begin of the answer's text that no later commit can change: what may be shown while
+        decoding goes on. It only grows, and ``finish`` begins with it.
+        """
+        ids, ended = self._prefix(canvas)
+        text, cut = self._cut(self.text.decode(ids))
+        if cut or ended or len(ids) == self.limit or canvas.done:
+            return text
+        text = text.rstrip(UNFINISHED)
+        longest = max(map(len, self.stop), default=1)
+        begins = range(max(0, len(text) - longest + 1), len(text))
+        return text[: next((i for i in begins if self._may_stop(text[i:])), None)]
+
+    def _may_stop(self, tail: str) -> bool:
+        """Whether a stop string may begin where ``tail`` does."""
+        return any(s.startswith(tail) for s in self.stop)
 
     def finish(self, canvas: Canvas) -> tuple[str, str]:
         """The answer's text and why it ended: ``stop`` (end token or stop string) or ``length``."""

@@ -7,7 +7,7 @@ by name.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -25,13 +25,12 @@ from entropycache.models import loading
 from entropycache.models.family import Family
 from entropycache.models.transformer import Transformer
 from entropycache.plan import Positions
-from entropycache.policies import Policy, make_policy
-from entropycache.policies.base import NeedsOrder, PrefersWindow
+from entropycache.policies.saved import saved_policy
+from entropycache.rules import make_rules
 from entropycache.runner import Runner
 from entropycache.scoring import Sampler
 from entropycache.sequence import Sequence as Canvas
-from entropycache.strategies import Strategy, make_strategy
-from entropycache.text import Chat, Text, load_tokenizer, text_of
+from entropycache.text import Chat, Text, is_many, load_tokenizer, text_of
 
 Prompt = str | Sequence[int] | Chat
 
@@ -44,6 +43,8 @@ class Engine:
         self.family = family
         self.text = text
         self.runner = Runner(network, family, text.mask_id)
+        self.calibrated: str | None = None
+        """The spec that ``policy="calibrated"`` stands for, as saved beside the model."""
 
     @classmethod
     def from_hf(cls, model: Any, tokenizer: PreTrainedTokenizerBase | None = None) -> Engine:
@@ -88,7 +89,7 @@ class Engine:
         """
         settings = GenerationConfig.of(config, **options)
         _check_batch_size(batch_size)
-        if not _is_many(prompts):
+        if not is_many(prompts):
             (only,) = self.run([(prompts, settings)], on_step=on_step)  # type: ignore[list-item]
             if only[1].error is not None:
                 raise NonFiniteLogitsError(only[1].error)
@@ -165,46 +166,46 @@ class Engine:
             raise task.request.error
         return task.close_filled(self.text.decode(canvas.canvas))
 
-    def track(self, number: int, prompt: Prompt, config: GenerationConfig) -> Tracked:
+    def track(
+        self, number: int, prompt: Prompt, config: GenerationConfig, suffix: Sequence[int] = ()
+    ) -> Tracked:
         """A request for the decoding loop, checked and not yet begun, with what counts it.
 
-        Raises ``PromptError`` or ``OptionError`` where it cannot be decoded.
+        With token ids of a ``suffix`` the masks lie between the two; all of them are filled, and
+        the answer is what they become. Raises ``PromptError`` or ``OptionError`` where it cannot be
+        decoded.
         """
-        ids = self.text.encode(prompt)
+        ids, after = self.text.encode(prompt), self.text.encode_canvas(suffix)
         if config.stop and self.text.tokenizer is None:
             raise OptionError("stop strings need a tokenizer, and this checkpoint has none")
-        canvas = np.concatenate((ids, np.full(config.gen_length, self.text.mask_id, np.int64)))
-        return self._tracked(number, canvas, len(ids), config)
+        self._check_length(len(ids) + len(after), config.gen_length)
+        masks = np.full(config.gen_length, self.text.mask_id, np.int64)
+        canvas = np.concatenate((ids, masks, after))
+        if not len(after):
+            return self._tracked(number, canvas, len(ids), config)
+        filled = GenerationConfig.of(config, early_stop=False)
+        task = self._tracked(number, canvas, len(ids), filled)
+        task.ending = Ending(self.text.endless(), limit=len(masks))
+        return task
+
+    def _check_length(self, prompt: int, masks: int) -> None:
+        if prompt + masks > self.network.shape.max_positions:
+            raise PromptError(
+                f"prompt and gen_length make {prompt + masks} positions, {prompt} + {masks}; "
+                f"this model has {self.network.shape.max_positions}"
+            )
 
     def _tracked(
         self, number: int, canvas: Positions, start: int, config: GenerationConfig
     ) -> Tracked:
-        if len(canvas) > self.network.shape.max_positions:
-            raise PromptError(
-                f"prompt and gen_length make {len(canvas)} positions, {start} + "
-                f"{len(canvas) - start}; this model has {self.network.shape.max_positions}"
-            )
+        self._check_length(start, len(canvas) - start)
         ending = Ending(self.text, config.stop, config.max_new_tokens)
-        policy, strategy = self._rules(config)
+        policy, strategy = make_rules(config, self.family, self.calibrated)
         sequence = Canvas(canvas, self.text.mask_id, start)
         request = Request(number, sequence, policy, strategy, Sampler(config.sampling))
         if config.early_stop:
             request.finished = ending.reached
         return Tracked(request, ending, time.perf_counter())
-
-    def _rules(self, config: GenerationConfig) -> tuple[Policy, Strategy]:
-        """Policy and strategy of one request; ``OptionError`` where they do not go together."""
-        policy = make_policy(config.policy, self.family.sources)
-        width = config.DEFAULT_WINDOW
-        if isinstance(policy, PrefersWindow):
-            width = policy.preferred_window()
-        strategy = make_strategy(config, width)
-        if isinstance(policy, NeedsOrder) and policy.needs_order and not strategy.order.drawn:
-            raise OptionError(
-                f"policy {config.policy} needs an order drawn in advance: give order=random or "
-                "left-to-right, with tokens_per_step or steps"
-            )
-        return policy, strategy
 
 
 def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "auto") -> Engine:
@@ -227,16 +228,11 @@ def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "a
     network = loading.load_network(checkpoint, precision, target)
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.family)
     text = text_of(tokenizer, checkpoint.config, checkpoint.family, network.shape.vocab_size)
-    return Engine(network, checkpoint.family, text)
+    engine = Engine(network, checkpoint.family, text)
+    engine.calibrated = saved_policy(checkpoint.folder)
+    return engine
 
 
 def _check_batch_size(batch_size: int) -> None:
     if batch_size < 1:
         raise OptionError(f"batch_size must be 1 or more, not {batch_size}")
-
-
-def _is_many(prompts: Prompt | Sequence[Prompt]) -> bool:
-    """A list of prompts, rather than one that is itself a list of token ids or messages."""
-    if not isinstance(prompts, (list, tuple)):
-        return False
-    return all(not isinstance(p, (int, np.integer, Mapping)) for p in prompts) and len(prompts) > 0

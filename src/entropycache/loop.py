@@ -22,7 +22,8 @@ from entropycache.strategies.base import Strategy
 @dataclass
 class Request:
     """One sequence to decode, and how. ``finished`` is asked after each commit whether the answer
-    is complete; ``error`` is set where the request was aborted.
+    is complete; ``error`` is set where the request was aborted, ``dropped`` where nobody wants it
+    any more.
     """
 
     id: int
@@ -33,11 +34,12 @@ class Request:
     finished: Callable[[Sequence], bool] = lambda sequence: False
     slot: int | None = None
     error: NonFiniteLogitsError | None = field(default=None)
+    dropped: bool = False
 
     @property
     def live(self) -> bool:
         """Whether there is something left to do."""
-        return not self.sequence.done and self.error is None
+        return not (self.sequence.done or self.dropped) and self.error is None
 
 
 def decode(requests: list[Request], runner: Runner) -> Generator[Step]:
@@ -55,6 +57,8 @@ def decode(requests: list[Request], runner: Runner) -> Generator[Step]:
             for r, window, plan, result in zip(
                 live, windows, plans, runner.forward(jobs), strict=True
             ):
+                if r.dropped:  # since the pass began
+                    continue
                 if result.scores is None:
                     _abort(r, runner)
                     continue
@@ -70,6 +74,14 @@ def decode(requests: list[Request], runner: Runner) -> Generator[Step]:
     finally:
         for r in requests:
             _release(r, runner)
+
+
+def drop(request: Request, runner: Runner) -> None:
+    """Take a request out of a running loop, between two of its steps: it makes no other, and its
+    slot is free.
+    """
+    request.dropped = True
+    _release(request, runner)
 
 
 def _step(

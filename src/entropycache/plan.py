@@ -63,18 +63,31 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Logprobs:
+    """Log-probabilities (nats) at temperature 1, a row for each predicted position: of the
+    candidate token ``own`` ``(n,)``, and of the most probable tokens ``tokens`` and ``values``,
+    both ``(n, top)``, the largest first.
+    """
+
+    own: NDArray[np.float64]
+    tokens: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class Scores:
     """What the logits of ``Plan.predict`` came to: for each position a candidate token and how sure
     it is.
 
     ``tokens`` ``(n,)``; ``confidence`` ``(n,)``, larger is surer. ``entropy`` maps indices into
     these arrays to the Shannon entropies (nats) of the untruncated distributions at temperature 1;
-    it may be called until the next pass.
+    it may be called until the next pass. ``logprobs`` are there where the request asked for them.
     """
 
     tokens: NDArray[np.int64]
     confidence: NDArray[np.float64]
     entropy: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+    logprobs: Logprobs | None = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -29,6 +30,14 @@ class HeldOut:
     def solved_by(self, text: str) -> bool:
         """Exact match of what stands behind the last ``####``."""
         return final_answer(text) == self.answer
+
+
+def with_examples(problem: HeldOut, examples: Sequence[HeldOut]) -> list[dict[str, str]]:
+    """The chat of a problem with worked examples in front of it, each an earlier turn."""
+    front: list[dict[str, str]] = []
+    for example in examples:
+        front += [*example.chat, {"role": "assistant", "content": example.response}]
+    return front + problem.chat
 
 
 def final_answer(text: str) -> str:

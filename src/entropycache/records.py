@@ -18,6 +18,7 @@ from entropycache.engine import Engine, Prompt
 from entropycache.errors import OptionError, PromptError, RecordError
 from entropycache.lines import drop_unfinished_line, read_lines
 from entropycache.policies import make_policy
+from entropycache.policies.saved import CALIBRATED
 
 _BEGIN = b'{"id": '
 PROMPT_KEYS = ("prompt", "chat", "prompt_ids")
@@ -73,7 +74,8 @@ def _record(data: Any, base: GenerationConfig) -> Record:
         )
     options = {key: value for key, value in data.items() if key not in ("id", *PROMPT_KEYS)}
     config = GenerationConfig.of(base, **options)
-    make_policy(config.policy)
+    if config.policy.strip() != CALIBRATED:  # what it stands for is known once the model is there
+        make_policy(config.policy)
     return Record(data["id"], prompt, config)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from entropycache.choices import Confidence, Sampling
-from entropycache.plan import Scores
+from entropycache.plan import Logprobs, Scores
 
 CHUNK_ENTRIES = 2**25
 """Logits held at a time: 128 MiB in float32."""
@@ -24,9 +24,12 @@ CHUNK_ENTRIES = 2**25
 
 @dataclass
 class Sampler:
-    """The sampling settings of one request and its own stream of random numbers."""
+    """The sampling settings of one request and its own stream of random numbers. ``top`` asks for
+    log-probabilities: of the candidates and of so many most probable tokens; ``None`` for none.
+    """
 
     sampling: Sampling
+    top: int | None = None
     generator: torch.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,6 +77,16 @@ class Chunk:
         dots = _dots_by_row if self.logits.device.type == "cpu" else _dots_at_once
         mean = dots(self.probabilities, self.logits, index)
         return (total - mean.double()).clamp(min=0)
+
+    def logprobs(self, rows: slice, tokens: Tensor, top: int) -> Tensor:
+        """Log-probabilities of ``tokens`` and of the ``top`` most probable tokens, then the ids of
+        the latter: ``(rows, 1 + 2 * top)`` in float64.
+        """
+        logits = self.logits[rows].double()
+        values, ids = logits.topk(min(top, logits.shape[1]), dim=-1)
+        own = logits.gather(1, tokens.long()[:, None])
+        total = self.best[rows].double() - self.peak[rows].double().log()
+        return torch.cat((torch.cat((own, values), dim=1) - total[:, None], ids), dim=1)
 
     def sampled(self, rows: slice, sampling: Sampling, uniforms: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens and confidences of some rows under a request's own settings."""
@@ -147,10 +160,7 @@ def score(
     """
     size = max(1, CHUNK_ENTRIES // vocab_size)
     lazy = len(hidden) <= size and hidden.device.type == "cpu"
-    uniforms = [
-        s.uniforms(n) if s.sampling.temperature > 0 else torch.empty(n)
-        for n, s in zip(counts, samplers, strict=True)
-    ]
+    batch = _Batch(counts, samplers)
     table = torch.empty((4, len(hidden)), dtype=torch.float64, device=hidden.device)
     chunk = None
     for begin in range(0, len(hidden), size):
@@ -159,40 +169,76 @@ def score(
         part[0], part[1], part[2] = chunk.tokens, chunk.peak, chunk.finite
         if not lazy:
             part[3] = chunk.entropy(range(part.shape[1]))
-        for i, rows, own in _shares(counts, begin, part.shape[1]):
-            if not samplers[i].plain:
-                part[0, rows], part[1, rows] = chunk.sampled(
-                    rows, samplers[i].sampling, uniforms[i][own]
-                )
-    host = table.cpu().numpy()
-    ends = np.cumsum(counts)
+        batch.refine(chunk, part, begin)
     kept = chunk if lazy else None
-    scores = [_scores(host, int(end) - n, n, kept) for n, end in zip(counts, ends, strict=True)]
-    return scores, kept
+    return batch.scores(table.cpu().numpy(), kept), kept
 
 
-def _shares(counts: Sequence[int], begin: int, size: int) -> Iterator[tuple[int, slice, slice]]:
-    """Each request with rows in a chunk: its rows in the chunk, and the same rows counted from its
-    own first.
+class _Batch:
+    """The predicted rows of all requests, one after the other, and what each request asks of its
+    own beyond the greedy token and its probability.
     """
-    first = 0
-    for i, count in enumerate(counts):
-        low, high = max(first, begin), min(first + count, begin + size)
-        if low < high:
-            yield i, slice(low - begin, high - begin), slice(low - first, high - first)
-        first += count
+
+    def __init__(self, counts: Sequence[int], samplers: Sequence[Sampler]) -> None:
+        self._counts, self._samplers = counts, samplers
+        self._uniforms = [
+            s.uniforms(n) if s.sampling.temperature > 0 else torch.empty(n)
+            for n, s in zip(counts, samplers, strict=True)
+        ]
+        self._asked: dict[int, list[Tensor]] = {}
+
+    def refine(self, chunk: Chunk, part: Tensor, begin: int) -> None:
+        """Put each request's own tokens and confidences in its rows of ``part``, a chunk's columns
+        of the table; keep the log-probabilities that were asked for.
+        """
+        for i, rows, own in self._shares(begin, part.shape[1]):
+            sampler = self._samplers[i]
+            if not sampler.plain:
+                part[0, rows], part[1, rows] = chunk.sampled(
+                    rows, sampler.sampling, self._uniforms[i][own]
+                )
+            if sampler.top is not None:
+                found = chunk.logprobs(rows, part[0, rows], sampler.top)
+                self._asked.setdefault(i, []).append(found)
+
+    def scores(self, host: NDArray[np.float64], chunk: Chunk | None) -> list[Scores | None]:
+        """Each request's scores, from the table as it came to the host."""
+        ends = np.cumsum(self._counts).tolist()
+        asked = {i: _logprobs(torch.cat(parts)) for i, parts in self._asked.items()}
+        return [
+            _scores(host[:, end - n : end], end - n, chunk, asked.get(i))
+            for i, (n, end) in enumerate(zip(self._counts, ends, strict=True))
+        ]
+
+    def _shares(self, begin: int, size: int) -> Iterator[tuple[int, slice, slice]]:
+        """Each request with rows in a chunk: its rows in the chunk, and the same rows counted from
+        its own first.
+        """
+        first = 0
+        for i, count in enumerate(self._counts):
+            low, high = max(first, begin), min(first + count, begin + size)
+            if low < high:
+                yield i, slice(low - begin, high - begin), slice(low - first, high - first)
+            first += count
+
+
+def _logprobs(table: Tensor) -> Logprobs:
+    host, top = table.cpu().numpy(), table.shape[1] // 2
+    return Logprobs(host[:, 0], host[:, 1 + top :].astype(np.int64), host[:, 1 : 1 + top])
 
 
 def _scores(
-    host: NDArray[np.float64], first: int, count: int, chunk: Chunk | None
+    host: NDArray[np.float64], first: int, chunk: Chunk | None, logprobs: Logprobs | None
 ) -> Scores | None:
-    tokens, confidence, finite, entropy = host[:, first : first + count]
+    tokens, confidence, finite, entropy = host
     if not finite.all():
         return None
+    ids = tokens.astype(np.int64)
     if chunk is None:
-        return Scores(tokens.astype(np.int64), confidence, lambda chosen: entropy[chosen])
+        return Scores(ids, confidence, lambda chosen: entropy[chosen], logprobs)
     return Scores(
-        tokens.astype(np.int64),
+        ids,
         confidence,
         lambda chosen: chunk.entropy((first + chosen).tolist()).numpy(),
+        logprobs,
     )

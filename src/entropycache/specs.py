@@ -44,6 +44,21 @@ def build(kind: type[T], spec: Spec) -> T:
     an error.
     """
     assert dataclasses.is_dataclass(kind)
+    values = converted(kind, spec)
+    missing = [
+        f.name
+        for f in dataclasses.fields(kind)
+        if f.init and f.name not in values and f.default is f.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise OptionError(f"{spec.name}: option {missing[0]!r} must be given")
+    return kind(**values)
+
+
+def converted(kind: type, spec: Spec) -> dict[str, Any]:
+    """A spec's options as values of the types that the dataclass's fields declare; the same errors
+    as ``build``'s.
+    """
     types = typing.get_type_hints(kind)
     fields = [f.name for f in dataclasses.fields(kind) if f.init]
     values = {}
@@ -53,14 +68,7 @@ def build(kind: type[T], spec: Spec) -> T:
             raise OptionError(f"{spec.name}: unknown option {key!r}; known: {known}")
         declared = [t for t in typing.get_args(types[key]) if t is not type(None)] or [types[key]]
         values[key] = _convert(f"{spec.name}: {key}", text, declared[0])
-    missing = [
-        f.name
-        for f in dataclasses.fields(kind)
-        if f.init and f.name not in values and f.default is f.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise OptionError(f"{spec.name}: option {missing[0]!r} must be given")
-    return kind(**values)
+    return values
 
 
 def _convert(what: str, text: str, kind: type) -> Any:

@@ -73,6 +73,13 @@ def text_of(
     return Text(tokenizer, int(mask_id), frozenset(ends), vocab_size)
 
 
+def is_many(prompts: object) -> bool:
+    """A list of prompts, rather than one that is itself a list of token ids or messages."""
+    if not isinstance(prompts, (list, tuple)):
+        return False
+    return all(not isinstance(p, (int, np.integer, Mapping)) for p in prompts) and len(prompts) > 0
+
+
 _PROMPTS = "a prompt is text, a list of token ids, or a list of messages with role and content"
 
 
@@ -92,6 +99,10 @@ class Text:
         self.vocab_size = vocab_size
         self.mask_text = str(tokenizer.convert_ids_to_tokens(mask_id)) if tokenizer else ""
 
+    def endless(self) -> Text:
+        """The same text side for what no token ends: masks with something behind them."""
+        return Text(self.tokenizer, self.mask_id, frozenset(), self.vocab_size)
+
     def encode(self, prompt: str | Chat | Sequence[int]) -> Positions:
         """Token ids of a prompt: text as it is, a chat through its template, ids checked.
 
@@ -99,7 +110,15 @@ class Text:
         in. The empty text is allowed; the canvas is then masks alone (after what the tokenizer
         itself puts in front).
         """
-        ids = self.encode_canvas(self._ids(prompt))
+        return self._unmasked(self.encode_canvas(self._ids(prompt)))
+
+    def encode_rest(self, text: str) -> Positions:
+        """Token ids of a text that stands behind others: a tokenizer puts nothing in front of it.
+        ``PromptError`` as for ``encode``.
+        """
+        return self._unmasked(self.encode_canvas(self._encode(text, special=False)))
+
+    def _unmasked(self, ids: Positions) -> Positions:
         if (ids == self.mask_id).any():
             name = f"the mask token {self.mask_text or '(id)'}, id {self.mask_id}"
             raise PromptError(
@@ -138,6 +157,13 @@ class Text:
         if self.tokenizer is None:
             return ""
         return str(self.tokenizer.decode(ids.tolist(), skip_special_tokens=True))
+
+    def spell(self, ids: Sequence[int]) -> str:
+        """Text of ids with special tokens, as ``encode`` would read it; wrong ids raise
+        ``PromptError``.
+        """
+        checked = self.encode_canvas(ids)
+        return str(self._tokenizer().decode(checked.tolist()))
 
     def token(self, token_id: int) -> str:
         """One token as text, for display."""

@@ -11,6 +11,7 @@ from entropycache.policies.elastic import ElasticCache
 from entropycache.policies.entropy import EntropyCache
 from entropycache.policies.fast import FastDual, FastPrefix
 from entropycache.policies.none import NoCache
+from entropycache.policies.saved import CALIBRATED
 from entropycache.specs import Spec, build
 
 POLICIES: dict[str, type[Policy]] = {
@@ -31,7 +32,7 @@ def register(name: str, kind: type[Policy]) -> None:
 
     A name that is taken raises ``OptionError``: results under one name stay comparable.
     """
-    if name in POLICIES:
+    if name in POLICIES or name == CALIBRATED:
         raise OptionError(f"a policy named {name!r} is registered already")
     POLICIES[name] = kind
 

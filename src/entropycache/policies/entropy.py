@@ -5,6 +5,7 @@ cache is.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -22,34 +23,47 @@ class EntropyCache:
     just committed; otherwise only the window's masks and the ``k`` most recently committed
     positions.
 
-    A step that commits nothing leaves E at minus infinity and asks for a partial pass.
+    A step that commits nothing leaves E at minus infinity and asks for a partial pass. ``signal``
+    is for comparison: ``max`` is the method, ``mean`` takes the mean entropy of the commit, and
+    ``confidence`` 1 minus the smallest confidence in it, which ``tau`` then bounds.
     """
 
     tau: float = 1.0
     k: int = 64
+    signal: str = "max"
     about: ClassVar[About] = About(
         "EntropyCache, arXiv 2603.18489",
         "the window and the k last commits; everything where the last commit was uncertain",
         "entropy of the committed tokens, from numbers at hand",
     )
-    entropy: float = field(default=math.inf, init=False)
+    staleness: float = field(default=math.inf, init=False)
 
     def __post_init__(self) -> None:
         if math.isnan(self.tau):
             raise OptionError("entropy: tau must be a number of nats, not nan")
         if self.k < 0:
             raise OptionError(f"entropy: k must be 0 or more positions, not {self.k}")
+        if self.signal not in SIGNALS:
+            raise OptionError(f"entropy: signal must be {', '.join(SIGNALS)}, not {self.signal!r}")
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
         """Everything where the cache is stale, else the window and the recent positions."""
         if not sequence.steps:
             return Plan(window.positions, everything(sequence), Reason.FIRST)
-        if self.entropy > self.tau:
+        if self.staleness > self.tau:
             return Plan(window.positions, everything(sequence), Reason.STALE)
         # Window positions are masked and recent ones are not: the two never meet.
         refresh = np.sort(np.concatenate((window.positions, sequence.recent(self.k))))
         return Plan(window.positions, refresh, Reason.PARTIAL)
 
     def observe(self, sequence: Sequence, step: Step) -> None:
-        """Keep the largest entropy of this commit."""
-        self.entropy = float(step.entropies.max()) if len(step.commit.positions) else -math.inf
+        """Keep what this commit says of the cache."""
+        committed = len(step.commit.positions) > 0
+        self.staleness = SIGNALS[self.signal](step) if committed else -math.inf
+
+
+SIGNALS: dict[str, Callable[[Step], float]] = {
+    "max": lambda step: float(step.entropies.max()),
+    "mean": lambda step: float(step.entropies.mean()),
+    "confidence": lambda step: 1 - float(step.scores.confidence[step.commit.chosen].min()),
+}

@@ -4,11 +4,11 @@ number a task.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from entropycache.config import GenerationConfig
 from entropycache.engine import Engine
-from entropycache.problems import HeldOut
+from entropycache.problems import HeldOut, with_examples
 
 PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1)
 """Plain decoding: one token a step, no cache. Early stop changes its cost alone, never its text."""
@@ -18,15 +18,12 @@ def accuracy(
     engine: Engine,
     problems: Sequence[HeldOut],
     config: GenerationConfig = PLAIN,
-    shots: Iterable[HeldOut] = (),
+    shots: Sequence[HeldOut] = (),
 ) -> float:
     """Share of problems solved; ``shots`` are worked examples put in front of each as earlier
     turns.
     """
-    front = [
-        m for shot in shots for m in (*shot.chat, {"role": "assistant", "content": shot.response})
-    ]
-    prompts = [front + problem.chat for problem in problems]
+    prompts = [with_examples(problem, shots) for problem in problems]
     done = engine.generate(prompts, config, batch_size=16)
     assert isinstance(done, list)
     return sum(p.solved_by(c.text) for p, c in zip(problems, done, strict=True)) / len(problems)

@@ -1,41 +1,21 @@
-"""The ``entropycache`` command: options in, one line and status 2 for a user's mistake, work done
-elsewhere.
-"""
+"""``entropycache generate``."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from entropycache.cli.common import Device, Dtype, Model, app, import_policy, load_engine
 from entropycache.config import GenerationConfig
-from entropycache.errors import EntropyCacheError, OptionError
+from entropycache.errors import OptionError
 from entropycache.options import decoding_options
 
 if TYPE_CHECKING:
     from entropycache.completion import Completion
-    from entropycache.engine import Engine, Prompt
-
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-
-Model = Annotated[str, typer.Option(help="tiny (the embedded model), a folder, or a hub id")]
-Dtype = Annotated[str, typer.Option(help="auto, bfloat16, float32 or float64")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")]
-
-
-def main() -> None:
-    """Entry point. OpenMP threads must not spin: two busy cores would run ten times slower."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    try:
-        app()
-    except EntropyCacheError as error:
-        print(f"entropycache: {error}", file=sys.stderr)
-        sys.exit(2)
+    from entropycache.engine import Prompt
 
 
 @app.command()
@@ -62,7 +42,7 @@ def generate(
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Complete a prompt, answer a chat, fill in masks, or work through a file of prompts."""
-    _import_policy(options.get("policy"))
+    import_policy(options.get("policy"))
     # The length that the options are checked against is that of the masks to be filled in.
     config = GenerationConfig() if infill else GenerationConfig.of(**options)
     single = _single(prompt, chat, prompt_ids)
@@ -73,7 +53,7 @@ def generate(
     from entropycache.records import read_records
 
     records = read_records(input, config) if input else []
-    engine = _load(model, dtype, device)
+    engine = load_engine(model, dtype, device)
     if input and output:
         commands.generate_file(engine, model, records, output, batch_size, trace)
     elif single is None:
@@ -84,13 +64,6 @@ def generate(
         else:
             completion = commands.generate_one(engine, model, single, config, trace)
         _print(completion, json, text=engine.text.tokenizer is not None)
-
-
-def _import_policy(spec: str | None) -> None:
-    if spec and ":" in spec:
-        from entropycache.policies.external import import_policy
-
-        import_policy(spec)
 
 
 def _check_modes(prompt: bool, ids: bool, input: Path | None, output: Path | None) -> None:
@@ -129,12 +102,6 @@ def _single(prompt: str | None, chat: bool, prompt_ids: str | None) -> Prompt | 
     return [{"role": "user", "content": prompt}] if chat and prompt is not None else prompt
 
 
-def _load(model: str, dtype: str, device: str) -> Engine:
-    from entropycache.engine import load
-
-    return load(model, dtype=dtype, device=device)
-
-
 def _print(completion: Completion, as_json: bool, text: bool) -> None:
     if not as_json:
         typer.echo(completion.text if text else " ".join(map(str, completion.token_ids)))
@@ -142,82 +109,3 @@ def _print(completion: Completion, as_json: bool, text: bool) -> None:
     import json
 
     typer.echo(json.dumps(asdict(completion), ensure_ascii=False))
-
-
-@app.command()
-def demo(
-    model: Model = "tiny",
-    policy: Annotated[str, typer.Option(help="the policy shown beside plain decoding")] = "entropy",
-    dtype: Dtype = "auto",
-) -> None:
-    """Solve real problems in the terminal: first plain decoding, then EntropyCache, then what it
-    cost.
-    """
-    _import_policy(policy)
-    from entropycache.observers.demo import run_demo
-
-    run_demo(_load(model, dtype, "cpu"), policy)
-
-
-@app.command()
-def policies() -> None:
-    """List the cache policies: options, what each recomputes, what deciding costs, its paper."""
-    from entropycache.commands import list_policies
-
-    list_policies()
-
-
-@app.command()
-def trace(
-    file: Annotated[Path, typer.Argument(help="a trace written by generate --trace")],
-    png: Annotated[Path | None, typer.Option(help="picture; default FILE.png")] = None,
-    html: Annotated[Path | None, typer.Option(help="page; default FILE.html")] = None,
-) -> None:
-    """Draw a trace as a PNG and as a self-contained HTML page."""
-    from entropycache.observers.pictures import draw_png, write_html
-    from entropycache.observers.trace import read_trace
-
-    read = read_trace(file)
-    picture, page = png or file.with_suffix(".png"), html or file.with_suffix(".html")
-    draw_png(read, picture)
-    write_html(read, page, f"{file.name}: {read.header.get('model')}")
-    typer.echo(f"wrote {picture} and {page}")
-
-
-@app.command()
-def train(
-    output: Annotated[Path, typer.Option(help="folder of the run; goes on where it was left")],
-    steps: Annotated[int, typer.Option(min=1, help="optimiser steps in all")] = 6000,
-    decay: Annotated[int, typer.Option(min=0, help="last steps, over which the rate falls")] = 1000,
-    every: Annotated[int, typer.Option(min=1, help="steps between saves and evaluations")] = 500,
-    problems: Annotated[int, typer.Option(min=1, help="held-out problems decoded a task")] = 20,
-    seed: Annotated[int, typer.Option(help="seed of weights, order and masks")] = 0,
-    start: Annotated[str | None, typer.Option(help="checkpoint to begin from, e.g. tiny")] = None,
-) -> None:
-    """Train the embedded model (needs the extra [train])."""
-    _needs_training_extra()
-    from entropycache.training import command
-    from entropycache.training.recipe import further, recipe
-
-    settings = (further if start else recipe)(steps, decay, seed)
-    command.train(output, settings, start, every, problems)
-
-
-@app.command()
-def problems(
-    output: Annotated[Path, typer.Option(help="folder for one JSONL file a task")],
-) -> None:
-    """Draw the held-out problems again, as shipped (needs the extra [train])."""
-    _needs_training_extra()
-    from entropycache.training import command
-
-    command.write_problems(output)
-
-
-def _needs_training_extra() -> None:
-    if importlib.util.find_spec("reasoning_gym") is None:
-        raise OptionError("training needs reasoning-gym; pip install 'entropycache[train]'")
-
-
-if __name__ == "__main__":
-    main()

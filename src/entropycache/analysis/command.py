@@ -1,0 +1,203 @@
+"""What ``entropycache analyze`` and ``calibrate`` do once their options are read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+
+from entropycache.analysis import ablations, figures
+from entropycache.analysis.calibrate import Calibration, Candidate, calibrate
+from entropycache.analysis.correlation import by_age, correlate
+from entropycache.analysis.drift import Transition, transitions
+from entropycache.analysis.page import Section, page
+from entropycache.bench import report
+from entropycache.bench.cases import file_cases, problem_cases
+from entropycache.bench.matrix import Case, interleave
+from entropycache.config import COMMIT_RULES, GenerationConfig
+from entropycache.engine import Engine, Prompt, load
+from entropycache.errors import OptionError
+from entropycache.machine import machine, versions
+from entropycache.models import loading
+
+
+def analyze(
+    model: str,
+    precise: Engine,
+    engine: Engine,
+    cases: Sequence[Case],
+    config: GenerationConfig,
+    output: Path,
+    parts: Sequence[str],
+) -> None:
+    """Observations on ``precise``, ablations on ``engine``; JSON, PNGs and one HTML page."""
+    report.make_folder(output)
+    results: dict[str, Any] = {}
+    sections: list[Section] = []
+    if "drift" in parts:
+        found = _transitions(precise, cases, one_by_one(config))
+        results |= {"correlation": correlate(found), "persistence": by_age(found)}
+        sections += [_correlation(found, results), _persistence(results["persistence"])]
+    if "ablations" in parts:
+        results["ablations"] = _ablations(engine, cases, config)
+        sections += _curves(results["ablations"])
+    command = " ".join(["entropycache", *sys.argv[1:]])
+    facts = {
+        "command": command,
+        "model": model,
+        "prompts": len(cases),
+        "decoding": _rule(config),
+        **machine(),
+        **versions(),
+    }
+    report.write_json(output / "analysis.json", {"command": command, "model": model, **results})
+    for section in sections:
+        for caption, picture in section.pictures.items():
+            report.write_bytes(output / f"{_slug(caption)}.png", picture)
+    drawn = sum(len(section.pictures) for section in sections)
+    text = page(f"Why EntropyCache works on {model}", facts, sections)
+    report.write_bytes(output / "report.html", text.encode())
+    print(f"wrote {output}/report.html, analysis.json and {drawn} PNGs")
+
+
+def one_by_one(config: GenerationConfig) -> GenerationConfig:
+    """One token a step, unless the options ask for another rule: each step is then a point of its
+    own.
+    """
+    asked = any(getattr(config, name) is not None for name in COMMIT_RULES)
+    return config if asked else GenerationConfig.of(config, tokens_per_step=1)
+
+
+def run_calibration(
+    engine: Engine, prompts: Sequence[Prompt], config: GenerationConfig, target: float
+) -> Calibration:
+    """Calibrate, printing each candidate as it is tried."""
+    console = Console()
+    console.print("policy                          agreement   (low end)    rows   full passes")
+
+    def show(c: Candidate) -> None:
+        mark = "" if c.accepted else "  misses the target"
+        console.out(
+            f"{c.policy:<30}  {c.agreement:9.4f}   {c.agreement_low:9.4f}  {c.rows_share:6.1%}"
+            f"  {c.full_passes:12.2f}{mark}",
+            highlight=False,
+        )
+
+    return calibrate(engine, prompts, config, target, show)
+
+
+def engines(model: str, dtype: str, device: str) -> tuple[Engine, Engine]:
+    """The model for observations, in float64 where ``auto`` leaves the choice and it is small, and
+    for everything else.
+    """
+    engine = load(model, dtype=dtype, device=device)
+    size = sum(p.numel() for p in engine.network.parameters())
+    if dtype != "auto" or size > 200_000_000:
+        return engine, engine
+    return load(model, dtype="float64", device=device), engine
+
+
+def chosen_cases(
+    engine: Engine, tasks: Sequence[str], count: int, shots: int, file: Path | None
+) -> list[Case]:
+    """The prompts of a file, or held-out problems."""
+    return file_cases(file, engine) if file else problem_cases(tasks, count, shots)
+
+
+def save_calibration(found: Calibration, model: str) -> None:
+    """Write a calibration beside a model that lies in a folder."""
+    print(f"saved to {found.save(loading.locate(model))}; use it as --policy calibrated")
+
+
+def _transitions(
+    engine: Engine, cases: Sequence[Case], config: GenerationConfig
+) -> list[Transition]:
+    prompts = [case.prompt for case in cases]
+    found = list(track(transitions(engine, prompts, config), "observing passes", total=None))
+    if len(found) < 10:
+        raise OptionError(
+            f"{len(found)} steps have a pass after them; give more or longer prompts to analyze"
+        )
+    return found
+
+
+def _ablations(
+    engine: Engine, cases: Sequence[Case], config: GenerationConfig
+) -> list[dict[str, Any]]:
+    curves = ablations.points(config)
+    running = interleave(ablations.arms(engine, curves), cases)
+    rows = list(track(running, "ablations", total=len(cases)))[-1]
+    return ablations.results(curves, rows)
+
+
+def _correlation(found: Sequence[Transition], results: Mapping[str, Any]) -> Section:
+    numbers = results["correlation"]
+    rows = [
+        (signal, measure.replace("_", " "), n["value"], "{} … {}".format(*n["interval_95"]))
+        for signal in ("entropy", "1 - confidence")
+        for measure, n in numbers[signal].items()
+    ]
+    text = (
+        "Each point is a step of decoding without a cache: the largest entropy of the tokens it "
+        "committed, and how far the value vectors of all other positions moved in the next full "
+        "pass. Intervals by bootstrap over prompts."
+    )
+    layers = f"Spearman by layer, from the first: {numbers['spearman_by_layer']}"
+    picture = {"entropy against drift": figures.entropy_against_drift(found, numbers)}
+    head = ("signal", "coefficient", "value", "95 % interval")
+    return Section("Observation 1: entropy tells drift", (text, layers), picture, head, rows)
+
+
+def _persistence(numbers: Mapping[str, Any]) -> Section:
+    text = (
+        "Drift of committed positions by the passes since their commit; the first is the pass in "
+        "which the token itself is new. It is more than twice the drift of the prompt between the "
+        f"same passes up to {numbers['volatile_until']} passes: k pays as far as it covers the "
+        "tokens committed in that many."
+    )
+    picture = {"drift by age": figures.drift_by_age(numbers)}
+    keys = ("ages", "positions", "mean_drift", "prompt_drift")
+    rows = zip(*(numbers[key] for key in keys), strict=True)
+    shown = [(a, n, f"{own:.3g}", f"{p:.3g}") for a, n, own, p in rows if a <= 8 or a % 8 == 0]
+    head = ("passes since commit", "positions", "mean drift", "prompt's")
+    return Section("Observation 2: a commit stays volatile", (text,), picture, head, shown)
+
+
+def _curves(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
+    found = []
+    for label, prefix, logarithmic in (
+        ("tau (nats)", "tau", True),
+        ("k (positions)", "k", False),
+        ("window (positions)", "window", False),
+        ("tau by signal", "signal", True),
+    ):
+        mine = [r for r in rows if r["curve"].split()[0] == prefix]
+        head = ("curve", label, "correct", "same text", "speed-up", "full passes", "rows/token")
+        body = [
+            (
+                *(r["curve"], f"{r['x']:g}"),
+                *("–" if r["accuracy_percent"] is None else f"{r['accuracy_percent']:.0f} %",),
+                f"{r['same_text_as_first_percent']:.0f} %",
+                *(r["speed_up"], r["full_passes"], r["rows_per_token"]),
+            )
+            for r in mine
+        ]
+        marked = frozenset(i for i, r in enumerate(mine) if r["default"])
+        picture = {f"ablation of {prefix}": figures.curve(mine, label, logarithmic)}
+        found.append(Section(f"Ablation: {label}", (), picture, head, body, marked))
+    return found
+
+
+def _rule(config: GenerationConfig) -> str:
+    plain = GenerationConfig()
+    changed = {k: v for k, v in asdict(config).items() if v != getattr(plain, k)}
+    return ", ".join(f"{k}={v}" for k, v in changed.items()) or "window=32, threshold=0.9"
+
+
+def _slug(caption: str) -> str:
+    return caption.replace(" ", "_")

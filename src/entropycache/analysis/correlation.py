@@ -1,0 +1,100 @@
+"""Correlation of a signal with the drift that follows it, with intervals that know that the
+steps of one prompt belong together; and drift by age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from entropycache.analysis.drift import Floats, Transition
+
+DRAWS = 1000
+
+
+def correlate(found: Sequence[Transition]) -> dict[str, Any]:
+    """Pearson's and Spearman's coefficients of entropy, and of 1 - confidence, with the mean drift
+    of the other positions; Pearson's also for logarithms, and Spearman's for each layer.
+
+    The 95 % intervals come from a bootstrap over prompts with a fixed seed.
+    """
+    groups = np.array([t.request for t in found])
+    drift = np.array([t.others for t in found])
+    mean = drift.mean(axis=1)
+    signals = {
+        "entropy": np.array([t.entropy for t in found]),
+        "1 - confidence": np.array([1 - t.confidence for t in found]),
+    }
+    results: dict[str, Any] = {"points": len(found), "prompts": len(set(groups.tolist()))}
+    for name, signal in signals.items():
+        results[name] = {
+            "pearson": _interval(pearson, signal, mean, groups),
+            "pearson_of_logarithms": _interval(pearson, _log(signal), _log(mean), groups),
+            "spearman": _interval(spearman, signal, mean, groups),
+        }
+    layers = [spearman(signals["entropy"], drift[:, i]) for i in range(drift.shape[1])]
+    results["spearman_by_layer"] = [round(value, 4) for value in layers]
+    return results
+
+
+def pearson(x: Floats, y: Floats) -> float:
+    """Pearson's r; NaN where one of the two does not vary."""
+    if not len(x) or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return float("nan")
+    return float(stats.pearsonr(x, y).statistic)
+
+
+def spearman(x: Floats, y: Floats) -> float:
+    """Spearman's rho: Pearson's r of the ranks, ties sharing theirs."""
+    return pearson(stats.rankdata(x), stats.rankdata(y))
+
+
+def by_age(found: Sequence[Transition], limit: int = 64) -> dict[str, Any]:
+    """Mean drift of committed positions by the passes since their commit, the first being that in
+    which the token itself is new, beside the drift of the prompt between the same passes; and the
+    age up to which it is more than twice that.
+    """
+    ages = np.concatenate([t.ages for t in found])
+    drift = np.concatenate([t.aged for t in found])
+    prompt = np.concatenate([np.full(len(t.ages), t.prompt) for t in found])
+    known = [a for a in range(1, limit + 1) if (ages == a).any()]
+    means = [float(drift[ages == a].mean()) for a in known]
+    beside = [float(prompt[ages == a].mean()) for a in known]
+    above = [a for a, own, other in zip(known, means, beside, strict=True) if own > 2 * other]
+    return {
+        "ages": known,
+        "mean_drift": means,
+        "prompt_drift": beside,
+        "positions": [int((ages == a).sum()) for a in known],
+        "volatile_until": max(above, default=0),
+    }
+
+
+def _interval(
+    measure: Callable[[Floats, Floats], float], x: Floats, y: Floats, groups: np.ndarray[Any, Any]
+) -> dict[str, Any]:
+    """The coefficient and its 95 % interval, prompts drawn with replacement; ``None`` where one of
+    the two does not vary.
+    """
+    value = measure(x, y)
+    if np.isnan(value):
+        return {"value": None, "interval_95": [None, None]}
+    members = [np.flatnonzero(groups == g) for g in np.unique(groups)]
+    rng = np.random.default_rng(0)
+    draws = []
+    for _ in range(DRAWS):
+        picked = np.concatenate([members[i] for i in rng.integers(0, len(members), len(members))])
+        draws.append(measure(x[picked], y[picked]))
+    low, high = np.nanpercentile(draws, (2.5, 97.5))
+    return {"value": round(value, 4), "interval_95": [round(float(low), 4), round(float(high), 4)]}
+
+
+def _log(values: Floats) -> Floats:
+    """Logarithms, what is too small to be told from 0 set to the smallest number that is not."""
+    positive = values[values > 0]
+    floor = positive.min() if len(positive) else 1.0
+    logarithms: Floats = np.log10(np.maximum(values, floor))
+    return logarithms

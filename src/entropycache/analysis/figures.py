@@ -1,0 +1,106 @@
+"""The pictures of an analysis, each a PNG fit for a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from entropycache.analysis.drift import Transition
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FLOOR = 1e-12
+
+
+def entropy_against_drift(found: Sequence[Transition], numbers: Mapping[str, Any]) -> bytes:
+    """A point for each step, both axes logarithmic, and the median of each tenth of the points."""
+    entropy = np.maximum([t.entropy for t in found], FLOOR)
+    drift = np.maximum([t.others.mean() for t in found], FLOOR)
+    figure, axes = _figure(6.4, 4.6)
+    axes.loglog(entropy, drift, ".", markersize=4, alpha=0.35, color="#4c72b0", markeredgewidth=0)
+    tenths = np.array_split(np.argsort(entropy, kind="stable"), 10)
+    middles = [(np.median(entropy[t]), np.median(drift[t])) for t in tenths if len(t)]
+    axes.plot(*zip(*middles, strict=True), "o-", color="#c44e52", label="median of each tenth")
+    rho = numbers["entropy"]["spearman"]
+    axes.set(
+        xlabel="entropy of the token just committed (nats)",
+        ylabel="drift of the other values, 1 − cosine",
+        title=f"Spearman {rho['value']} ({rho['interval_95'][0]} … {rho['interval_95'][1]}), "
+        f"{numbers['points']} steps of {numbers['prompts']} prompts",
+    )
+    axes.title.set_fontsize(9)
+    axes.legend(fontsize=8)
+    return _png(figure)
+
+
+def drift_by_age(numbers: Mapping[str, Any]) -> bytes:
+    """Mean drift of committed positions against the passes since their commit."""
+    figure, axes = _figure(6.4, 4.2)
+    ages, dots = numbers["ages"], {"marker": "o", "markersize": 3}
+    axes.semilogy(ages, numbers["mean_drift"], color="#4c72b0", label="committed", **dots)
+    prompt = "prompt, between the same passes"
+    axes.semilogy(ages, numbers["prompt_drift"], "--", color="#8c8c8c", label=prompt)
+    axes.set(
+        xlabel="passes since the position was committed",
+        ylabel="drift between passes, 1 − cosine",
+    )
+    axes.legend(fontsize=8)
+    return _png(figure)
+
+
+def curve(rows: Sequence[Mapping[str, Any]], label: str, logarithmic: bool) -> bytes:
+    """Accuracy and speed-up against one setting; the default is the filled point."""
+    figure, axes = _figure(6.4, 3.6)
+    speed = axes.twinx()
+    for name in dict.fromkeys(row["curve"] for row in rows):
+        mine = [r for r in rows if r["curve"] == name]
+        x = [_shown(r["x"], logarithmic) for r in mine]
+        suffix = f" ({name.removeprefix('signal ')})" if name.startswith("signal") else ""
+        (line,) = axes.plot(x, [_share(r) for r in mine], "-", label=f"{_what(mine)}{suffix}")
+        speed.plot(x, [r["speed_up"] for r in mine], "--", color=line.get_color())
+        for r, at in zip(mine, x, strict=True):
+            face = line.get_color() if r["default"] else "white"
+            for panel, y in ((axes, _share(r)), (speed, r["speed_up"])):
+                panel.plot(at, y, "o", markersize=5, color=line.get_color(), markerfacecolor=face)
+    axes.set(xlabel=f"{label} (filled: default)", ylabel=f"{_what(rows)} (%), full lines")
+    speed.set_ylabel("speed-up over no cache, dashed")
+    if logarithmic:
+        axes.set_xscale("log")
+    axes.legend(fontsize=7, loc="lower right")
+    return _png(figure)
+
+
+def _what(rows: Sequence[Mapping[str, Any]]) -> str:
+    judged = all(row["accuracy_percent"] is not None for row in rows)
+    return "correct" if judged else "same text"
+
+
+def _share(row: Mapping[str, Any]) -> float:
+    value = row["accuracy_percent"]
+    return float(row["same_text_as_first_percent"] if value is None else value)
+
+
+def _shown(x: float, logarithmic: bool) -> float:
+    """Settings that have no place on a logarithmic axis stand at its ends."""
+    if not logarithmic:
+        return x
+    return 0.004 if x <= 0 else min(x, 4.0)
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    axes.grid(alpha=0.25)
+    return figure, axes
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = BytesIO()
+    figure.savefig(buffer, dpi=120, format="png")
+    return buffer.getvalue()

@@ -1,0 +1,185 @@
+"""What ``entropycache bench`` does once its options are read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.progress import track
+
+from entropycache.bench import attribution, plots, report
+from entropycache.bench.cases import file_cases, problem_cases
+from entropycache.bench.foreign import Foreign, load_foreign
+from entropycache.bench.matrix import Arm, Case, Row, interleave
+from entropycache.bench.scaling import scale
+from entropycache.bench.shapes import parameters, random_engine
+from entropycache.config import GenerationConfig
+from entropycache.engine import Engine, load
+from entropycache.errors import OptionError
+from entropycache.models.loading import DTYPES
+from entropycache.specs import Spec, converted
+
+PLAIN: dict[str, Any] = {
+    "policy": "none",
+    "tokens_per_step": 1,
+    "block_length": 32,
+    "early_stop": False,
+}
+"""Plain decoding: one token a step, every pass full, the whole region decoded."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is decoded, as the command line gives it."""
+
+    tasks: tuple[str, ...]
+    count: int
+    shots: tuple[int, ...] = (0,)
+    input: Path | None = None
+
+    def cases(self, engine: Engine) -> dict[str, list[Case]]:
+        """The cases by the name of their setting."""
+        if self.input is not None:
+            return {self.input.name: file_cases(self.input, engine)}
+        return {f"{n}-shot": problem_cases(self.tasks, self.count, n) for n in self.shots}
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Which configurations are compared."""
+
+    models: tuple[str, ...] = ("tiny",)
+    policies: tuple[str, ...] = ("none", "entropy")
+    rules: tuple[str, ...] = ("threshold=0.9",)
+    lengths: tuple[int, ...] = (256,)
+    plain: bool = True
+    against: tuple[str, ...] = ()
+    dtype: str = "auto"
+    device: str = "auto"
+    base: GenerationConfig = field(default_factory=GenerationConfig)
+
+    def arms(self) -> list[Arm]:
+        """Every combination, plain decoding first where it is wanted."""
+        engines = {m: load(m, dtype=self.dtype, device=self.device) for m in self.models}
+        foreign = {spec: load_foreign(spec) for spec in self.against}
+        found = []
+        for model, length in product(self.models, self.lengths):
+            engine, sized = engines[model], GenerationConfig.of(self.base, gen_length=length)
+            suffix = _suffix(self, model, length)
+            if self.plain:
+                found.append(Arm(f"plain{suffix}", engine, GenerationConfig.of(sized, **PLAIN)))
+            for rule in self.rules:
+                found += self._ruled(engine, sized, rule, suffix, foreign)
+        return found
+
+    def _ruled(
+        self,
+        engine: Engine,
+        sized: GenerationConfig,
+        rule: str,
+        suffix: str,
+        foreign: dict[str, Foreign],
+    ) -> list[Arm]:
+        config = GenerationConfig.of(sized, **options_of(rule))
+        named = f"{suffix}, {rule}" if len(self.rules) > 1 else suffix
+        ours = [
+            Arm(f"{policy}{named}", engine, GenerationConfig.of(config, policy=policy))
+            for policy in self.policies
+        ]
+        return ours + [Arm(f"{n}{named}", engine, config, f) for n, f in foreign.items()]
+
+
+def options_of(rule: str) -> dict[str, Any]:
+    """Decoding options written as ``threshold=0.9,window=64``."""
+    return converted(GenerationConfig, Spec.parse(f"rule:{rule}"))
+
+
+def compare(matrix: Matrix, chosen: Chosen, output: Path) -> None:
+    """Run a matrix, print its tables, and write JSON, CSV and pictures to ``output``."""
+    report.make_folder(output)
+    arms = matrix.arms()
+    for arm in arms:  # what cannot be decoded is known before anything is
+        arm.engine.track(0, "", arm.config) if not arm.foreign else None
+    results: dict[str, Any] = {}
+    for setting, cases in chosen.cases(arms[0].engine).items():
+        rows = _run(arms, cases, setting)
+        results[setting] = report.numbers(rows)
+        report.show(results[setting], f"{setting}: {len(cases)} cases, interleaved")
+        plots.speed_accuracy(results[setting], output / f"speed_accuracy_{setting}.png")
+        plots.time_split(results[setting], output / f"time_{setting}.png")
+    flat = [
+        {"setting": setting, "name": name, **row}
+        for setting, rows_ in results.items()
+        for name, row in rows_.items()
+    ]
+    if len(results) > 1:
+        plots.by_context(flat, output / "context.png")
+    configs = {arm.name: asdict(arm.config) for arm in arms}
+    _save(output, "bench", {"results": results, "configs": configs}, flat)
+
+
+def attribute(engine: Engine, config: GenerationConfig, chosen: Chosen, output: Path) -> None:
+    """What each ingredient of a configuration gives."""
+    report.make_folder(output)
+    found = attribution.arms(engine, config)
+    for setting, cases in chosen.cases(engine).items():
+        numbers = report.numbers(_run(found, cases, setting))
+        report.show(numbers, f"{config.policy}, {setting}: what each ingredient gives")
+        plots.time_split(numbers, output / f"attribution_{setting}.png")
+        flat = [{"name": name, **row} for name, row in numbers.items()]
+        name = f"attribution_{setting}"
+        _save(output, name, {"results": numbers, "config": asdict(config)}, flat)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Which random model is measured, and at which lengths."""
+
+    shape: str
+    layers: int | None
+    canvases: tuple[int, ...]
+    policies: tuple[str, ...]
+    steps: int
+    dtype: str
+    device: str
+
+
+def scale_up(asked: Scaling, output: Path) -> None:
+    """Time of steps and decisions against the canvas."""
+    if asked.dtype not in DTYPES:
+        raise OptionError(f"dtype must be one of {', '.join(DTYPES)}, not {asked.dtype!r}")
+    report.make_folder(output)
+    engine = random_engine(asked.shape, asked.layers, DTYPES[asked.dtype], asked.device)
+    total = len(asked.canvases) * len(asked.policies)
+    running = scale(engine, asked.canvases, asked.policies, asked.steps)
+    rows = list(track(running, "measuring", total=total))
+    report.show_scaling(rows, f"{asked.shape}, {engine.network.shape.layers} layers")
+    plots.scaling(rows, output / "scaling.png")
+    settings = {**asdict(asked), "parameters": parameters(engine)}
+    _save(output, "scaling", {"settings": settings, "rows": rows}, rows)
+
+
+def _run(arms: Sequence[Arm], cases: Sequence[Case], setting: str) -> list[Row]:
+    rows: list[Row] = []
+    for rows in track(interleave(arms, cases), f"decoding {setting}", total=len(cases)):  # noqa: B007
+        pass
+    return rows
+
+
+def _save(output: Path, name: str, data: dict[str, Any], flat: Sequence[dict[str, Any]]) -> None:
+    command = " ".join(["entropycache", *sys.argv[1:]])
+    threads = {"threads": torch.get_num_threads()}
+    report.write_json(output / f"{name}.json", {"command": command, **threads, **data})
+    report.write_csv(output / f"{name}.csv", flat)
+    print(f"wrote {output}/{name}.json, {name}.csv and pictures")
+
+
+def _suffix(matrix: Matrix, model: str, length: int) -> str:
+    parts = [model] if len(matrix.models) > 1 else []
+    parts += [f"gen {length}"] if len(matrix.lengths) > 1 else []
+    return f" ({', '.join(parts)})" if parts else ""

@@ -1,0 +1,92 @@
+"""Other people's code in the same table: a generate function of theirs, called with the same
+prompts and settings.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from entropycache.completion import Completion
+from entropycache.config import GenerationConfig
+from entropycache.ending import Ending
+from entropycache.engine import Engine, Prompt
+from entropycache.errors import OptionError
+from entropycache.sequence import Sequence as Canvas
+
+Foreign = Callable[..., Sequence[int]]
+"""``generate(prompt_ids, gen_length=…, …)``: the prompt's token ids, and the options of
+``GenerationConfig`` by name as far as the function takes them (all where it takes ``**options``);
+returns the token ids of the generated region, or of prompt and region.
+"""
+
+
+def load_foreign(spec: str) -> Foreign:
+    """The function of a spec ``module:function``; modules are found as Python finds them, and in
+    the working folder.
+    """
+    module, colon, name = spec.partition(":")
+    if not (module and colon and name):
+        raise OptionError(f"--against takes MODULE:FUNCTION, not {spec!r}")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found: Any = getattr(importlib.import_module(module), name, None)
+    except Exception as error:  # whatever the module's own code raises
+        raise OptionError(f"--against {spec}: {module} cannot be imported: {error}") from error
+    if not callable(found):
+        raise OptionError(f"--against {spec}: {module} has no function {name}")
+    function: Foreign = found
+    return function
+
+
+def decode_foreign(
+    engine: Engine, prompt: Prompt, config: GenerationConfig, function: Foreign
+) -> Completion:
+    """What a foreign function makes of a prompt, timed and read like an answer of ours. Its passes
+    and rows cannot be seen and stay 0.
+    """
+    ids = engine.text.encode(prompt)
+    options = _accepted(function, config)
+    began = time.perf_counter()
+    found = np.asarray(function(ids.tolist(), **options), dtype=np.int64).reshape(-1)
+    seconds = time.perf_counter() - began
+    if len(found) == len(ids) + config.gen_length:
+        found = found[len(ids) :]
+    if len(found) != config.gen_length:
+        raise OptionError(
+            f"{_name(function)} returned {len(found)} token ids; gen_length is {config.gen_length}"
+        )
+    canvas = Canvas(np.concatenate((ids, found)), engine.text.mask_id, len(ids))
+    ending = Ending(engine.text, config.stop, config.max_new_tokens)
+    text, reason = ending.finish(canvas)
+    tokens = len(ending.answer(canvas))
+    return Completion(
+        token_ids=found.tolist(),
+        text=text,
+        finish_reason=reason,
+        seconds=seconds,
+        tokens_per_second=tokens / seconds if seconds else 0.0,
+        answer_tokens=tokens,
+        prompt_tokens=len(ids),
+    )
+
+
+def _accepted(function: Foreign, config: GenerationConfig) -> dict[str, Any]:
+    """The decoding options that the function takes by name; our policies are not among them."""
+    every = {f.name: getattr(config, f.name) for f in fields(config) if f.name != "policy"}
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return every
+    return {p.name: every[p.name] for p in parameters if p.name in every}
+
+
+def _name(function: Foreign) -> str:
+    return str(getattr(function, "__name__", function))

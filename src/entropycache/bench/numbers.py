@@ -1,0 +1,35 @@
+"""The statistics that the project publishes: intervals of shares, medians and quartiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def wilson(solved: int, count: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927), in percent."""
+    if not count:
+        return 0.0, 100.0
+    z, p = 1.96, solved / count
+    centre = (p + z * z / (2 * count)) / (1 + z * z / count)
+    half = z * math.sqrt(p * (1 - p) / count + z * z / (4 * count**2)) / (1 + z * z / count)
+    return round(100 * (centre - half), 1), round(100 * (centre + half), 1)
+
+
+def ratio_interval(
+    over: Sequence[tuple[float, float]], under: Sequence[tuple[float, float]], draws: int = 2000
+) -> tuple[float, float]:
+    """The 95 % interval of a ratio of two rates by bootstrap over problems.
+
+    ``over`` and ``under`` are (tokens, seconds) of the same problems in two configurations; the
+    rates are all tokens over all seconds. The draws have a fixed seed.
+    """
+    a, b = np.asarray(over, dtype=float), np.asarray(under, dtype=float)
+    picks = np.random.default_rng(0).integers(0, len(a), (draws, len(a)))
+    x, y = a[picks].sum(axis=1), b[picks].sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = (x[:, 0] / x[:, 1]) / (y[:, 0] / y[:, 1])
+    low, high = np.nanpercentile(ratios, (2.5, 97.5))
+    return round(float(low), 2), round(float(high), 2)

@@ -1,0 +1,101 @@
+"""Pictures of a comparison: speed against accuracy, where the time goes, cost against the length of
+the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from entropycache.bench.clock import PARTS
+from entropycache.errors import OptionError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = {
+    "network": "#4c72b0",
+    "decision": "#c44e52",
+    "sampling": "#dd8452",
+    "engine": "#8c8c8c",
+}
+
+
+def speed_accuracy(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    """A point for each configuration, its 95 % intervals as lines."""
+    figure, axes = _figure(7.5, 4.8)
+    for i, (name, row) in enumerate(found.items()):
+        if row["accuracy_percent"] is None or row["speed_up"] is None:
+            continue
+        x, y = row["speed_up"], row["accuracy_percent"]
+        low, high = row["accuracy_interval_95"]
+        left, right = row["speed_up_interval_95"]
+        colour = f"C{i % 10}"
+        axes.plot([x, x], [low, high], color=colour, alpha=0.4)
+        axes.plot([left, right], [y, y], color=colour, alpha=0.4)
+        axes.plot(x, y, marker="o", color=colour, label=name, linestyle="none")
+    axes.set(xlabel=f"speed-up over {next(iter(found))}", ylabel="correct (%)", xscale="log")
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    _save(figure, path)
+
+
+def time_split(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    """A bar for each configuration: network, decision, sampling, engine."""
+    rows = {name: row["time_percent"] for name, row in found.items() if row["time_percent"]}
+    figure, axes = _figure(8, 1.2 + 0.32 * len(rows))
+    left = [0.0] * len(rows)
+    for part in PARTS:
+        widths = [row[part] for row in rows.values()]
+        axes.barh(list(rows), widths, left=left, color=COLOURS[part], label=part)
+        left = [a + b for a, b in zip(left, widths, strict=True)]
+    axes.invert_yaxis()
+    axes.set(xlabel="share of the time (%)", xlim=(0, 100))
+    axes.legend(ncols=4, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    _save(figure, path)
+
+
+def by_context(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Speed against the mean length of the prompts, a line for each configuration."""
+    figure, axes = _figure(7.5, 4.8)
+    for name in dict.fromkeys(row["name"] for row in rows):
+        mine = sorted(
+            (r["prompt_tokens"], r["tokens_per_second"]) for r in rows if r["name"] == name
+        )
+        axes.plot(*zip(*mine, strict=True), marker="o", label=name)
+    axes.set(xlabel="tokens of the prompt (mean)", ylabel="tokens per second", yscale="log")
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    _save(figure, path)
+
+
+def scaling(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Time of a step, and of its decision, against the canvas."""
+    figure, axes = _figure(7.5, 4.8)
+    for i, policy in enumerate(dict.fromkeys(row["policy"] for row in rows)):
+        mine = [row for row in rows if row["policy"] == policy]
+        canvas = [row["canvas"] for row in mine]
+        axes.plot(
+            canvas, [r["step_ms"] for r in mine], "o-", color=f"C{i}", label=f"{policy}: step"
+        )
+        decided = [row["decision_ms"] for row in mine]
+        if any(decided):
+            axes.plot(canvas, decided, "o--", color=f"C{i}", label=f"{policy}: decision")
+    axes.set(xlabel="canvas (positions)", ylabel="milliseconds", xscale="log", yscale="log")
+    axes.legend(fontsize=8)
+    _save(figure, path)
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    axes.grid(alpha=0.25)
+    return figure, axes
+
+
+def _save(figure: Figure, path: Path) -> None:
+    try:
+        figure.savefig(path, dpi=110)
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,113 @@
+"""What a comparison found, as a table, JSON, CSV and pictures."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from entropycache.bench.matrix import Row
+from entropycache.errors import OptionError
+from entropycache.machine import machine, versions
+
+
+def numbers(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+    """The numbers of each row beside those of the first."""
+    return {row.arm.name: row.numbers(rows[0]) for row in rows}
+
+
+COLUMNS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "correct": lambda r: _percent(r["accuracy_percent"]),
+    "same text": lambda r: _percent(r["same_text_as_first_percent"]),
+    "tokens/s": lambda r: f"{r['tokens_per_second']:.1f}",
+    "speed-up": lambda r: "–" if r["speed_up"] is None else f"{r['speed_up']:.2f}×",
+    "passes": lambda r: f"{r['forwards']:.1f}",
+    "full": lambda r: f"{r['full_passes']:.1f}",
+    "rows/token": lambda r: f"{r['rows_per_token']:.1f}",
+    "deciding": lambda r: _share(r, "decision"),
+    "network": lambda r: _share(r, "network"),
+}
+
+
+def show(found: Mapping[str, Mapping[str, Any]], title: str) -> None:
+    """Print a table."""
+    table = Table("", *COLUMNS, title=title)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, row in found.items():
+        table.add_row(name, *(make(row) for make in COLUMNS.values()))
+    console = Console()
+    Console(width=console.width if console.is_terminal else 140).print(table)
+
+
+def show_scaling(rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print the table of a scaling run."""
+    keys = (
+        *("policy", "canvas", "rows", "step_ms", "decision_ms", "decision_percent"),
+        *("outside_network_percent", "network_over_bare"),
+    )
+    table = Table(*(key.replace("_", " ") for key in keys), title=title)
+    for row in rows:
+        table.add_row(*(str(row[key]) for key in keys))
+    Console().print(table)
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write a result with what it was measured on."""
+    text = json.dumps({"machine": machine(), "versions": versions(), **data}, indent=1) + "\n"
+    write_bytes(path, text.encode())
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """One line a row; nested numbers become columns of their own."""
+    flat = [_flat(row) for row in rows]
+    names = list(dict.fromkeys(name for row in flat for name in row))
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows(flat)
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def make_folder(folder: Path) -> None:
+    """The folder results go to; where it cannot be made, that is known before anything is run."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"--output {folder}: cannot be made: {error.strerror}") from error
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, Mapping):
+            found |= {f"{key}_{k}": v for k, v in value.items()}
+        elif isinstance(value, (list, tuple)):
+            found |= {f"{key}_{i}": v for i, v in enumerate(value)}
+        else:
+            found[key] = value
+    return found
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a picture or a page."""
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0f} %"
+
+
+def _share(row: Mapping[str, Any], part: str) -> str:
+    shares = row["time_percent"]
+    return f"{shares[part]:.1f} %" if shares else "–"

@@ -1,0 +1,118 @@
+"""How the time of a step and of its decision grows with the canvas, on a random model, and how far
+a partial step is from the matmuls and attention it needs.
+
+A random network is never sure: how many tokens a step commits, and how often everything is
+recomputed, are set from outside.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from entropycache.bench.clock import PARTS, Clock, watch_engine, watch_request
+from entropycache.config import GenerationConfig
+from entropycache.engine import Engine
+from entropycache.errors import OptionError
+from entropycache.loop import decode
+from entropycache.plan import Step
+
+POLICIES = ("none", "entropy:tau=1e9")
+"""Every pass full; every pass but the first partial, which makes deciding its largest share."""
+GENERATED, COMMITTED, SETTLED = 256, 4, 17
+"""The generated region, tokens committed a step (about what a threshold of 0.9 commits on a trained
+model), and the steps after which 64 recent positions are there.
+"""
+
+
+def scale(
+    engine: Engine, canvases: Sequence[int], policies: Sequence[str] = POLICIES, steps: int = 20
+) -> Iterator[dict[str, Any]]:
+    """One row of numbers for each policy and canvas length; medians over ``steps`` steps."""
+    if min(canvases) <= GENERATED:
+        raise OptionError(f"a canvas must be longer than its {GENERATED} generated positions")
+    if SETTLED + steps > GENERATED // COMMITTED:
+        raise OptionError(f"at most {GENERATED // COMMITTED - SETTLED} steps can be timed")
+    _measure(engine, canvases[0], policies[-1], 2)  # warm-up
+    for canvas in canvases:
+        for policy in policies:
+            yield _measure(engine, canvas, policy, steps)
+
+
+def _measure(engine: Engine, canvas: int, policy: str, steps: int) -> dict[str, Any]:
+    config = GenerationConfig(
+        policy=policy, gen_length=GENERATED, window=32, tokens_per_step=COMMITTED, early_stop=False
+    )
+    prompt = [i % 1000 for i in range(canvas - GENERATED)]
+    clock = Clock(engine.network.embedding.device)
+    request = engine.track(0, prompt, config).request
+    watch_request(request, clock)
+    found: list[dict[str, float]] = []
+    bares: list[float] = []
+    with watch_engine(engine, clock):
+        running = decode([request], engine.runner)
+        settled = 1 if policy == "none" else SETTLED
+        for _ in range(settled):
+            step = next(running)
+        for _ in range(steps):
+            clock.seconds = dict.fromkeys(clock.seconds, 0.0)
+            with clock.part("engine"):
+                step = next(running)
+            found.append(dict(clock.seconds))
+            bares.append(_bare(engine, step, canvas))
+        running.close()
+    return _numbers(policy, canvas, step, found, bares)
+
+
+def _numbers(
+    policy: str, canvas: int, step: Step, found: list[dict[str, float]], bares: list[float]
+) -> dict[str, Any]:
+    totals = [sum(parts[name] for name in PARTS) for parts in found]
+    medians = {name: 1e3 * statistics.median(parts[name] for parts in found) for name in PARTS}
+    decisions = [parts["decision"] for parts in found]
+    outside = [(p["engine"] + p["sampling"] + p["decision"]) for p in found]
+    over = [p["network"] / b for p, b in zip(found, bares, strict=True)]
+    return {
+        "policy": policy,
+        "canvas": canvas,
+        "rows": round(step.work, 1),
+        "predicted": len(step.plan.predict),
+        "steps": len(found),
+        "step_ms": round(1e3 * statistics.median(totals), 3),
+        **{f"{name}_ms": round(value, 3) for name, value in medians.items()},
+        "decision_percent": round(100 * sum(decisions) / sum(totals), 3),
+        "outside_network_percent": round(100 * sum(outside) / sum(totals), 2),
+        "bare_ms": round(1e3 * statistics.median(bares), 3),
+        "network_over_bare": round(statistics.median(over), 3),
+    }
+
+
+@torch.inference_mode()
+def _bare(engine: Engine, step: Step, canvas: int) -> float:
+    """Seconds of the matmuls and attention of one pass, with the model's own weights."""
+    network, s = engine.network, engine.network.shape
+    like = network.embedding
+    rows, predicted = max(1, round(step.work)), len(step.plan.predict)
+
+    def random(*size: int) -> torch.Tensor:
+        return torch.randn(size, dtype=like.dtype, device=like.device)
+
+    x, mixed = random(rows, s.width), random(rows, s.heads * s.head_dim)
+    inner = random(rows, s.mlp_width)
+    shared = s.heads // s.kv_heads
+    query = random(1, s.kv_heads, rows * shared, s.head_dim)
+    keys = random(1, s.kv_heads, canvas, s.head_dim)
+    clock = Clock(like.device)
+    with clock.part("network"):
+        for layer in network.typed_layers():
+            F.linear(x, layer.qkv.weights[0])
+            F.scaled_dot_product_attention(query, keys, keys)
+            F.linear(mixed, layer.out)
+            F.linear(x, layer.gate_up.weights[0])
+            F.linear(inner, layer.down)
+        F.linear(x[:predicted], network.head)
+    return clock.seconds["network"]

@@ -1,0 +1,5 @@
+"""``python -m entropycache.cli``."""
+
+from entropycache.cli import main
+
+main()

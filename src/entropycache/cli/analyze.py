@@ -1,0 +1,90 @@
+"""``entropycache analyze`` and ``calibrate``: why the method works on a model; which tau."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from entropycache.cli.bench import TASKS, Input, Output, Tasks, split
+from entropycache.cli.common import Device, Dtype, Model, app, load_engine, needs_extra
+from entropycache.config import GenerationConfig
+from entropycache.errors import OptionError
+from entropycache.options import decoding_options
+
+PARTS = ("drift", "ablations")
+Count = Annotated[int, typer.Option(min=1, help="problems in all")]
+Shots = Annotated[int, typer.Option(min=0, help="worked examples in front of each problem")]
+
+
+@app.command()
+@decoding_options
+def analyze(
+    options: dict[str, Any],
+    model: Model = "tiny",
+    tasks: Tasks = TASKS,
+    count: Count = 30,
+    shots: Shots = 0,
+    input: Input = None,
+    part: Annotated[
+        list[str], typer.Option(help="drift or ablations; may be repeated; default both")
+    ] = list(PARTS),  # noqa: B006
+    output: Output = Path("analysis"),
+    dtype: Annotated[
+        str, typer.Option(help="auto (drift in float64 for small models), bfloat16, float32 …")
+    ] = "auto",
+    device: Device = "auto",
+) -> None:
+    """Entropy against drift, how long commits stay volatile, and what each setting does: one HTML
+    report, with PNGs. Needs the extra ``eval``.
+    """
+    if wrong := [p for p in part if p not in PARTS]:
+        raise OptionError(f"--part must be {' or '.join(PARTS)}, not {wrong[0]!r}")
+    config = _without_policy(options, "analyze compares cache policies of its own")
+    needs_extra("eval", "analyze", "scipy")
+    from entropycache.analysis.command import analyze, chosen_cases, engines
+
+    precise, engine = engines(model, dtype, device)
+    cases = chosen_cases(engine, split(tasks), count, shots, input)
+    analyze(model, precise, engine, cases, config, output, part)
+
+
+@app.command()
+@decoding_options
+def calibrate(
+    options: dict[str, Any],
+    model: Model = "tiny",
+    prompts: Annotated[
+        Path | None, typer.Option(help="JSONL file, as --input of generate; default held-out tasks")
+    ] = None,
+    target_agreement: Annotated[
+        float, typer.Option(help="share of tokens as without a cache, above 0 and at most 1")
+    ] = 0.99,
+    tasks: Tasks = TASKS,
+    count: Count = 60,
+    shots: Shots = 0,
+    save: Annotated[
+        bool, typer.Option("--save", help="save it beside the model, as --policy calibrated")
+    ] = False,
+    dtype: Dtype = "auto",
+    device: Device = "auto",
+) -> None:
+    """Find the cheapest tau and k whose output agrees with decoding without a cache, under the
+    decoding options given.
+    """
+    config = _without_policy(options, "calibrate finds the policy")
+    from entropycache.analysis.command import chosen_cases, run_calibration, save_calibration
+
+    engine = load_engine(model, dtype, device)
+    cases = chosen_cases(engine, split(tasks), count, shots, prompts)
+    found = run_calibration(engine, [case.prompt for case in cases], config, target_agreement)
+    typer.echo(f"use --policy {found.policy}")
+    if save:
+        save_calibration(found, model)
+
+
+def _without_policy(options: dict[str, Any], why: str) -> GenerationConfig:
+    if "policy" in options:
+        raise OptionError(f"{why}; --policy has no meaning here")
+    return GenerationConfig.of(**options)

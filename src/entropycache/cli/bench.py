@@ -1,0 +1,115 @@
+"""``entropycache bench``: configurations side by side, ``bench attribution``, ``bench scaling``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from entropycache.cli.common import Device, Dtype, Model, app, import_policy, load_engine
+from entropycache.config import GenerationConfig
+from entropycache.options import decoding_options
+
+TASKS = "aiw,leg_counting,products"
+bench_app = typer.Typer(add_completion=False, invoke_without_command=True)
+app.add_typer(bench_app, name="bench")
+
+Tasks = Annotated[str, typer.Option(help="held-out tasks, with commas between")]
+Count = Annotated[int, typer.Option(min=1, help="problems in all")]
+Shots = Annotated[list[int], typer.Option(min=0, help="worked examples in front; may be repeated")]
+Input = Annotated[Path | None, typer.Option(help="JSONL file of prompts in place of the tasks")]
+Output = Annotated[Path, typer.Option(help="folder for JSON, CSV and pictures")]
+
+
+@bench_app.callback()
+def bench(
+    context: typer.Context,
+    model: Annotated[list[str], typer.Option(help="model; may be repeated")] = ["tiny"],  # noqa: B006
+    policy: Annotated[list[str], typer.Option(help="policy; may be repeated")] = [  # noqa: B006
+        "none",
+        "entropy",
+    ],
+    rule: Annotated[
+        list[str],
+        typer.Option(help="decoding options, as threshold=0.9,window=32; may be repeated"),
+    ] = ["threshold=0.9"],  # noqa: B006
+    gen_length: Annotated[list[int], typer.Option(min=1, help="length; may be repeated")] = [256],  # noqa: B006
+    plain: Annotated[
+        bool, typer.Option(help="begin with plain decoding: one token a step, no cache, no stop")
+    ] = True,
+    against: Annotated[
+        list[str], typer.Option(help="MODULE:FUNCTION of other people's code; may be repeated")
+    ] = [],  # noqa: B006
+    tasks: Tasks = TASKS,
+    count: Count = 30,
+    shots: Shots = [0],  # noqa: B006
+    input: Input = None,
+    output: Output = Path("bench"),
+    dtype: Dtype = "auto",
+    device: Device = "auto",
+) -> None:
+    """Compare policies, commit rules, models and lengths in one run, interleaved problem by
+    problem.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    for spec in policy:
+        import_policy(spec)
+    from entropycache.bench.command import Chosen, Matrix, compare
+
+    lists = (tuple(model), tuple(policy), tuple(rule), tuple(gen_length))
+    matrix = Matrix(*lists, plain, tuple(against), dtype, device)
+    compare(matrix, Chosen(split(tasks), count, tuple(shots), input), output)
+
+
+@bench_app.command()
+@decoding_options
+def attribution(
+    options: dict[str, Any],
+    model: Model = "tiny",
+    tasks: Tasks = TASKS,
+    count: Count = 30,
+    shots: Shots = [0],  # noqa: B006
+    input: Input = None,
+    output: Output = Path("bench"),
+    dtype: Dtype = "auto",
+    device: Device = "auto",
+) -> None:
+    """What each ingredient of a configuration gives: alone, and taken away from the whole."""
+    import_policy(options.get("policy"))
+    config = GenerationConfig.of(**options)
+    from entropycache.bench.command import Chosen, attribute
+
+    chosen = Chosen(split(tasks), count, tuple(shots), input)
+    attribute(load_engine(model, dtype, device), config, chosen, output)
+
+
+@bench_app.command()
+def scaling(
+    shape: Annotated[str, typer.Option(help="llada-8b, dream-7b or llada-0.5b")] = "llada-0.5b",
+    layers: Annotated[int | None, typer.Option(min=1, help="fewer layers than the shape's")] = None,
+    canvas: Annotated[list[int], typer.Option(help="canvas length; may be repeated")] = [  # noqa: B006
+        *(512, 1024, 2048, 4096),
+    ],
+    policy: Annotated[list[str], typer.Option(help="policy; may be repeated")] = [  # noqa: B006
+        "none",
+        "entropy:tau=1e9",
+    ],
+    steps: Annotated[int, typer.Option(min=2, help="steps timed for each")] = 20,
+    output: Output = Path("bench"),
+    dtype: Annotated[str, typer.Option(help="bfloat16, float32 or float64")] = "bfloat16",
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")] = "cpu",
+) -> None:
+    """Time of steps and of decisions against the canvas, on random weights of a published shape."""
+    for spec in policy:
+        import_policy(spec)
+    from entropycache.bench.command import Scaling, scale_up
+
+    canvases, policies = tuple(canvas), tuple(policy)
+    scale_up(Scaling(shape, layers, canvases, policies, steps, dtype, device), output)
+
+
+def split(text: str) -> tuple[str, ...]:
+    """The parts of a list with commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())

@@ -1,0 +1,9 @@
+"""Evaluation through lm-evaluation-harness. Importing this package registers the model
+``entropycache`` with it.
+"""
+
+from __future__ import annotations
+
+from entropycache.evaluation.model import EntropyCacheLM
+
+__all__ = ["EntropyCacheLM"]

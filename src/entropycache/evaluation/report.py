@@ -1,0 +1,134 @@
+"""One JSON value of all that an evaluation found: totals and samples."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any
+
+from entropycache.config import COMMIT_RULES, GenerationConfig
+from entropycache.evaluation.answers import Answer, Likelihood
+from entropycache.policies import make_policy
+from entropycache.policies.base import PrefersWindow, Sources
+
+_KEPT = (
+    *("text", "error", "finish_reason", "forwards", "full_passes", "rows_computed"),
+    *("prompt_tokens", "answer_tokens", "seconds"),
+)
+Results = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all ranks did, a list for each, on a model family with these ``sources``."""
+
+    answers: Sequence[Sequence[Answer]]
+    scores: Sequence[Sequence[Likelihood]]
+    sources: Sources
+
+
+def tasks(results: Results, work: Work) -> dict[str, Any]:
+    """Metrics and costs of every task, then metrics of every group."""
+    found: dict[str, Any] = {}
+    for name, values in results["results"].items():
+        found[name] = {"metrics": _metrics(values), "samples": values.get("sample_len")}
+        shots = results["n-shot"].get(name)
+        if name in results["configs"]:
+            found[name] |= {"num_fewshot": shots, **_cost(name, work)}
+    return found
+
+
+def samples(results: Results, work: Work) -> dict[str, list[dict[str, Any]]]:
+    """For each task its documents in order: text, target, metrics by filter, and what it cost."""
+    given: dict[tuple[str, int], list[Answer]] = defaultdict(list)
+    for answer in (answer for rank in work.answers for answer in rank):
+        given[answer.task, answer.doc].append(answer)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for task, logged in results.get("samples", {}).items():
+        documents: dict[int, dict[str, Any]] = {}
+        for sample in logged:
+            entry = documents.setdefault(sample["doc_id"], _sample(sample, task, given))
+            entry["metrics"] |= {
+                _name(metric, sample["filter"]): sample[metric] for metric in sample["metrics"]
+            }
+        found[task] = [documents[doc] for doc in sorted(documents)]
+    return found
+
+
+def resolved(config: GenerationConfig, sources: Sources) -> dict[str, Any]:
+    """Every decoding option as it acts on a model family with these ``sources``: the policy's own
+    options and the defaults of rules included.
+    """
+    values, policy = asdict(config), make_policy(config.policy, sources)
+    own: list[str] = [f.name for f in fields(policy) if f.init] if is_dataclass(policy) else []
+    values["policy_options"] = {name: getattr(policy, name) for name in own}
+    if not (config.block_length or config.window or config.alg):
+        values["window"] = config.DEFAULT_WINDOW
+        if isinstance(policy, PrefersWindow):
+            values["window"] = policy.preferred_window()
+    if all(values[name] is None for name in COMMIT_RULES):
+        values["threshold"] = config.DEFAULT_THRESHOLD
+    return values
+
+
+def _sample(
+    sample: Mapping[str, Any], task: str, given: Mapping[tuple[str, int], list[Answer]]
+) -> dict[str, Any]:
+    entry = {"doc": sample["doc_id"], "target": sample["target"], "metrics": {}}
+    generated = given.get((task, sample["doc_id"]))
+    if not generated:
+        return entry | {"likelihoods": [list(r[0]) if r else [] for r in sample["resps"]]}
+    several = [{k: getattr(a.completion, k) for k in _KEPT} for a in generated]
+    for values, answer in zip(several, generated, strict=True):
+        values |= {"wall_seconds": answer.wall, "seed": answer.config.seed}
+    return entry | (several[0] if len(several) == 1 else {"answers": several})
+
+
+def _metrics(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics by name, ``metric (filter)`` where a task has several filters."""
+    found = {}
+    for key, value in values.items():
+        metric, comma, chosen = key.partition(",")
+        if not comma or metric.endswith("_stderr"):
+            continue
+        error = values.get(f"{metric}_stderr,{chosen}")
+        known = isinstance(error, float)
+        found[_name(metric, chosen)] = {"value": value, "stderr": error if known else None}
+    return found
+
+
+def _name(metric: str, chosen: str) -> str:
+    return metric if chosen == "none" else f"{metric} ({chosen})"
+
+
+def _cost(name: str, work: Work) -> dict[str, Any]:
+    """Totals of one task; ranks run at the same time, so that the slowest one's counts."""
+    own = [[answer for answer in rank if answer.task == name] for rank in work.answers]
+    done = [answer for rank in own for answer in rank]
+    scored = [[score for score in rank if score.task == name] for rank in work.scores]
+    passes = sum(score.passes for rank in scored for score in rank)
+    walls = [[item.wall for item in rank] for rank in own]
+    walls = [w + [item.wall for item in s] for w, s in zip(walls, scored, strict=True)]
+    wall = max(map(sum, walls))
+    cost: dict[str, Any] = {"wall_seconds": wall}
+    if passes:
+        cost["likelihood_passes"] = passes
+    if not done:
+        return cost
+    tokens = sum(answer.completion.answer_tokens for answer in done)
+    canvas = sum(answer.config.gen_length for answer in done)
+    count, completions = len(done), [answer.completion for answer in done]
+    return cost | {
+        "decoding": resolved(done[0].config, work.sources),
+        "answer_tokens": tokens,
+        "canvas_tokens": canvas,
+        "tokens_per_second": tokens / wall if wall else None,
+        "canvas_tokens_per_second": canvas / wall if wall else None,
+        "forwards": sum(c.forwards for c in completions),
+        "full_passes": sum(c.full_passes for c in completions),
+        "rows_computed": sum(c.rows_computed for c in completions),
+        "forwards_per_sample": sum(c.forwards for c in completions) / count,
+        "full_passes_per_sample": sum(c.full_passes for c in completions) / count,
+        "failed": sum(c.error is not None for c in completions),
+    }

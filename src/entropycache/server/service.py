@@ -1,0 +1,182 @@
+"""What happens to a request between its arrival and its answer.
+
+Requests are checked and encoded on a thread for text, decoded by the scheduler, and heard of here,
+on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from entropycache.completion import Completion, Tracked
+from entropycache.engine import Engine
+from entropycache.server.answers import ChatShape, Shape, TextShape, usage
+from entropycache.server.errors import unknown_model
+from entropycache.server.jobs import Event, Job, Watch
+from entropycache.server.metrics import Metrics
+from entropycache.server.planning import Planner, check
+from entropycache.server.protocol import (
+    CanvasRequest,
+    ChatRequest,
+    CompletionRequest,
+    Decoding,
+    Sampled,
+)
+from entropycache.server.replies import EventStream, Json, unless_gone
+from entropycache.server.scheduler import Scheduler
+from entropycache.server.settings import ServerSettings, version
+from entropycache.server.watching import CanvasWatch, Delta, Streamed, TextWatch
+
+T = TypeVar("T")
+
+
+class Session:
+    """The sequences of one request: decoded together, heard of in one place, dropped together."""
+
+    def __init__(self, scheduler: Scheduler, count: int) -> None:
+        scheduler.reserve(count)
+        self._scheduler, self._reserved = scheduler, count
+        self._loop = asyncio.get_running_loop()
+        self._heard: asyncio.Queue[Event] = asyncio.Queue()
+        self._open: dict[int, Job] = {}
+
+    def begin(self, tasks: list[Tracked], watch: Callable[[Tracked], Watch]) -> list[Watch]:
+        """Hand the sequences to the scheduler; who watches them."""
+        jobs = [Job(i, task, watch(task), self._send) for i, task in enumerate(tasks)]
+        assert len(jobs) == self._reserved
+        self._reserved, self._open = 0, {job.index: job for job in jobs}
+        self._scheduler.submit(jobs)
+        return [job.watch for job in jobs]
+
+    async def events(self) -> AsyncIterator[Event]:
+        """What is told of the sequences, until all have ended; the first error ends all."""
+        while self._open:
+            event = await self._heard.get()
+            if event.last:
+                del self._open[event.index]
+            if event.error is not None:
+                raise event.error
+            yield event
+
+    def close(self) -> None:
+        """Drop what has not ended; may be called more than once."""
+        self._scheduler.release(self._reserved)
+        self._scheduler.cancel(list(self._open.values()))
+        self._reserved, self._open = 0, {}
+
+    def _send(self, event: Event) -> None:
+        with suppress(RuntimeError):  # the event loop has ended, and nobody listens
+            self._loop.call_soon_threadsafe(self._heard.put_nowait, event)
+
+
+class Service:
+    """One engine behind a scheduler, and everything that the routes ask for."""
+
+    def __init__(self, engine: Engine, settings: ServerSettings) -> None:
+        self.engine, self.settings = engine, settings
+        self.metrics = Metrics(settings.metrics_prefix, settings.model)
+        self.scheduler = Scheduler(engine, settings, self.metrics)
+        self._planner = Planner(engine, settings)
+        self._texts = ThreadPoolExecutor(1, "text")
+        network = f"{version()} {settings.model} {engine.network.embedding.dtype}"
+        self._fingerprint = f"ec_{hashlib.sha256(network.encode()).hexdigest()[:12]}"
+
+    def start(self) -> None:
+        """Begin to decode."""
+        self.scheduler.start()
+
+    def stop(self) -> None:
+        """End both threads."""
+        self.scheduler.stop()
+        self._texts.shutdown(cancel_futures=True)
+
+    async def with_text(self, make: Callable[[], T]) -> T:
+        """Run something that uses the tokenizer on the thread for that."""
+        return await asyncio.get_running_loop().run_in_executor(self._texts, make)
+
+    def check_model(self, given: str | None) -> None:
+        """Refuse a request for another model."""
+        if given is not None and given != self.settings.model:
+            raise unknown_model(given, self.settings.model)
+
+    async def complete(self, body: ChatRequest | CompletionRequest, request: Request) -> Response:
+        """Answer a chat or a completion, whole or as a stream."""
+        kind = ChatShape if isinstance(body, ChatRequest) else TextShape
+        shape = kind(self.settings.model, self._fingerprint, self.engine.text.token)
+        session, _ = await self._open(body, Streamed if body.stream else TextWatch)
+        seconds = self.settings.request_timeout
+        if body.stream:
+            return EventStream(_chunks(session, shape, body), session.close, seconds)
+        try:
+            found = await unless_gone(request.receive, _collect(session), seconds)
+        finally:
+            session.close()
+        if found is None:
+            return Response(status_code=499)  # the client has gone: nobody reads this
+        return Json(shape.complete(found, body.choices, body.top is not None))
+
+    async def canvas(self, body: CanvasRequest) -> Response:
+        """Stream every step of one sequence."""
+        session, (watch,) = await self._open(body, CanvasWatch)
+        assert isinstance(watch, CanvasWatch)
+        return EventStream(
+            _frames(session, watch.opening()), session.close, self.settings.request_timeout
+        )
+
+    async def _open(
+        self, body: Decoding, watch: Callable[[Tracked], Watch]
+    ) -> tuple[Session, list[Watch]]:
+        self.check_model(body.model)
+        session = Session(self.scheduler, check(body, self.settings))
+        try:
+            tasks = await self.with_text(lambda: self._planner.plan(body))
+            return session, session.begin(tasks, watch)
+        except BaseException:
+            session.close()
+            raise
+
+
+async def _collect(session: Session) -> list[tuple[Completion, Delta]]:
+    found = {}
+    async for event in session.events():
+        if event.completion is not None:
+            found[event.index] = (event.completion, event.told)
+    return [found[i] for i in sorted(found)]
+
+
+async def _chunks(session: Session, shape: Shape, body: Sampled) -> AsyncIterator[dict[str, Any]]:
+    """The chunks of a streamed answer."""
+    scored = body.top is not None
+    counted = bool(body.stream_options and body.stream_options.include_usage)
+    opened: set[int] = set()
+    done: dict[int, Completion] = {}
+    async for event in session.events():
+        parts = []
+        if event.index not in opened:
+            opened.add(event.index)
+            parts.append(shape.opening(event.index))
+        delta: Delta = event.told
+        if delta.text or delta.tokens:
+            parts.append(shape.piece(event.index, delta, scored))
+        if event.completion is not None:
+            done[event.index] = event.completion
+            parts.append(shape.closing(event.index, event.completion.finish_reason))
+        for part in filter(None, parts):
+            yield shape.part([part], counted)
+    if counted:
+        counts = usage([done[i] for i in sorted(done)], body.choices)
+        yield shape.part([], counted, counts)
+
+
+async def _frames(session: Session, opening: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    yield opening
+    async for event in session.events():
+        yield event.told
