@@ -41,21 +41,27 @@ def main() -> None:
     engine = load(options.model)
     weights = hashlib.sha256((locate(options.model) / "model.safetensors").read_bytes())
     digest = weights.hexdigest()[:16]
-    found = kept(digest)
     for task in options.tasks.split(","):
         problems = held_out(task)[: options.count]
         done = engine.generate([p.chat for p in problems], PLAIN, batch_size=16)
+        assert isinstance(done, list)
         solved = sum(p.solved_by(c.text) for p, c in zip(problems, done, strict=True))
-        found[task] = {
+        found = {
             "problems": len(problems),
             "exact_match_percent": round(100 * solved / len(problems), 1),
             "interval_95": wilson(solved, len(problems)),
         }
-        print(task, found[task], file=sys.stderr, flush=True)
-    if options.model == "tiny":
-        command = "python benchmarks/accuracy.py --tasks TASKS --count PROBLEMS"
-        ordered = {task: found[task] for task in task_names() if task in found}
-        common.save("accuracy", command, weights=digest, tasks=ordered)
+        print(task, found, file=sys.stderr, flush=True)
+        if options.model == "tiny":
+            record(task, found, digest)
+
+
+def record(task: str, found: dict[str, Any], digest: str) -> None:
+    """Put a task's result beside those of the same weights, at once."""
+    every = kept(digest) | {task: found}
+    ordered = {name: every[name] for name in task_names() if name in every}
+    command = "python benchmarks/accuracy.py --tasks TASKS --count PROBLEMS"
+    common.save("accuracy", command, weights=digest, tasks=ordered)
 
 
 if __name__ == "__main__":

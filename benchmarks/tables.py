@@ -116,11 +116,12 @@ def costs() -> str:
     lines = [
         f"- **Decision** (entropy, choice, row selection), of the time of partial steps: {shares}.",
         f"- **Outside the network**, all told: {step['outside_network_percent']:.1f} % of a",
-        f"  partial step of {step['step_ms']:.0f} ms ({step['rows']:.0f} rows, canvas 1024); the network",
-        f"  takes {step['network_over_bare']:.2f}× its bare matmuls and attention.",
+        f"  partial step of {step['step_ms']:.0f} ms ({step['rows']:.0f} rows, canvas 1024);",
+        f"  the network takes {step['network_over_bare']:.2f}× its bare matmuls and attention.",
         f"- **Memory**: decoding a canvas of {memory['canvas']} with {memory['vocabulary']}",
-        f"  tokens and a window as large raises the peak by {memory['peak_increase_mb']} MB; a canvas ×",
-        f"  vocabulary tensor would take {memory['canvas_times_vocabulary_float32_mb']} MB.",
+        f"  tokens and a window as large raises the peak by {memory['peak_increase_mb']} MB;",
+        f"  a canvas × vocabulary tensor would take"
+        f" {memory['canvas_times_vocabulary_float32_mb']} MB.",
     ]
     return "\n".join(lines)
 

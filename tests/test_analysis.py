@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 from entropycache import GenerationConfig, load
 from entropycache.analysis import ablations, calibrate, correlation
 from entropycache.analysis.drift import Transition, transitions
-from entropycache.bench.cases import problem_cases
 from entropycache.cli import app
 from entropycache.completion import Completion
 from entropycache.errors import CheckpointError, OptionError

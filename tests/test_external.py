@@ -110,5 +110,5 @@ def test_the_list_names_every_policy_with_its_options_and_paper():
         row = next(line for line in shown.splitlines() if line.startswith(f"| `{name}` |"))
         assert re.search(r"arXiv \d{4}\.\d{5}", row)
         assert row.count("|") == len(listing.HEAD) + 1
-    assert "`tau=1.0, k=64`" in shown
+    assert "`tau=1.0, k=64, signal=max`" in shown
     assert "`rollout_p=0.1, current_k=32, sigma=10.0, inflate_w=0, variant=released`" in shown

@@ -76,7 +76,7 @@ def test_a_gap_before_a_suffix_is_filled_whole_and_nothing_else_changes(engines)
     assert (canvas[:2], canvas[8:]) == ([4, 5], [7, 8, 9])
     assert engine.text.mask_id not in canvas
     done = task.close()
-    assert (done.answer_tokens, done.prompt_tokens) == (6, 2)
+    assert (done.answer_tokens, done.prompt_tokens) == (6, 5)  # a suffix is given, too
     with pytest.raises(PromptError, match="make 1000000000006 positions"):
         engine.track(0, [4], GenerationConfig(gen_length=10**12), suffix=[7] * 5)
 

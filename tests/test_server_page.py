@@ -133,7 +133,7 @@ def test_an_error_is_shown_and_gone_after_the_next_run(open_page):
     page.click("#run")
     page.wait_for_selector("#error:not([hidden])")
     assert "tau must be a number, not 'high'" in page.locator("#error").inner_text()
-    assert page.locator("#run").is_enabled()
+    assert page.locator("#run").is_enabled() and page.locator(".lane").count() == 0
     page.fill("#first-options", "")
     page.click("#run")
     page.wait_for_selector(".state:has-text('done')")

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from entropycache.cli import app
 from entropycache.errors import OptionError
 
-SLOW = {"policy": "none", "tokens_per_step": 1, "early_stop": False, "gen_length": 40}
+SLOW = {"policy": "none", "tokens_per_step": 1, "early_stop": False, "gen_length": 24}
 PROMPTS = ["1 + 1 =", "Alice has", "x", "2 * 3 ="]
 
 

@@ -229,6 +229,16 @@ def test_text_to_ids_and_back(client):
     assert error_of(client.post("/tokenize", json={"prompt": "x", "model": "y"}), 404)
 
 
+def test_the_document_announces_what_is_answered(client):
+    document = client.get("/openapi.json").json()
+    answered = {
+        s for path in document["paths"].values() for o in path.values() for s in o["responses"]
+    }
+    assert "400" in answered and "422" not in answered
+    assert "422" not in json.dumps(document) and "HTTPValidationError" not in json.dumps(document)
+    assert "/page/main.js" not in document["paths"]
+
+
 def test_the_state_of_the_server_can_be_asked(client):
     assert client.get("/health").json() == {"status": "ok"}
     assert client.get("/ready").json() == {"status": "ready"}

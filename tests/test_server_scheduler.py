@@ -5,10 +5,11 @@ others.
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 import time
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import openai
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from entropycache import GenerationConfig
 from entropycache.plan import Plan
 from entropycache.policies.none import NoCache
+from entropycache.runner import Runner
 from entropycache.server.replies import EventStream
 from tests.server_tools import one_thread, serving, small_engine
 
@@ -128,7 +130,8 @@ def test_nan_logits_cost_one_request_its_answer_and_nobody_else_anything(monkeyp
 
     def poisoned(hidden):
         logits = head(hidden)
-        if broken.is_set():  # the first request's rows come first
+        if broken.is_set():  # once; the first request's rows come first
+            broken.clear()
             logits[0, 0] = float("nan")
         return logits
 
@@ -151,7 +154,6 @@ def test_nan_logits_cost_one_request_its_answer_and_nobody_else_anything(monkeyp
         broken.set()
         with pytest.raises(openai.APIError, match="NaN or infinite logits") as caught:
             list(stream)
-        broken.clear()
         assert caught.value.code == "non_finite_logits"
         fine.join()
         assert found[0].choices[0].text == alone.text
@@ -159,30 +161,83 @@ def test_nan_logits_cost_one_request_its_answer_and_nobody_else_anything(monkeyp
         with pytest.raises(openai.InternalServerError) as caught:
             ask(client, n=3, **SHORT)
         assert (caught.value.code, caught.value.type) == ("non_finite_logits", "server_error")
-        broken.clear()
         running.settle()
         assert running.slots == 0 and ask(client, **SHORT).choices
         assert value(running, "request_success_total", finished_reason="error") >= 2
 
 
-def test_a_policy_that_raises_fails_what_runs_and_the_server_goes_on(monkeypatch):
-    plan = NoCache.plan
+def test_a_request_that_makes_the_engine_fail_costs_nobody_else_anything(monkeypatch):
+    """Found by running alone what ran together; streams go on where they were."""
+    broken, forward = threading.Event(), Runner.forward
 
-    def fail(self, sequence, window):
-        if len(sequence) == 77:
+    def fail(self, jobs):
+        if broken.is_set() and any(len(job.sequence) == 77 for job in jobs):
             raise ZeroDivisionError("a bug")
-        return plan(self, sequence, window)
+        if not broken.is_set():
+            time.sleep(0.01)  # so that all are still there when it breaks
+        return forward(self, jobs)
 
-    monkeypatch.setattr(NoCache, "plan", fail)
+    monkeypatch.setattr(Runner, "forward", fail)
+    wrong = {"prompt": [5] * 7, "extra_body": {"gen_length": 70, "policy": "none"}}
+    own = {"tokens_per_step": 1, "policy": "none", "gen_length": 100}
+    long = {"max_tokens": 100, "extra_body": own, "logprobs": 0}
     with serving(**ROOM) as running, running.client() as client:
-        with pytest.raises(openai.InternalServerError) as caught:
-            client.completions.create(
-                model="small", prompt=[5] * 7, extra_body={"gen_length": 70, "policy": "none"}
-            )
+        expected = ask(client, **long).choices[0]
+        frames = post_stream(f"{running.url}/v1/canvas", {"prompt": "1 + 1 =", **own})
+        streams = [ask(client, stream=True, **long) for _ in range(3)]
+        begun = [next(iter(stream)) for stream in streams]
+        steps = [next(frames) for _ in range(5)]
+        culprit = client.completions.create(model="small", stream=True, **wrong)
+        reaches(lambda: running.service.scheduler.held == 5)
+        broken.set()
+        with pytest.raises(openai.APIError) as caught:
+            list(culprit)
         assert caught.value.code == "internal_error" and "a bug" not in str(caught.value)
+        for first, stream in zip(begun, streams, strict=True):
+            choices = [chunk.choices[0] for chunk in (first, *stream)]
+            assert "".join(c.text for c in choices) == expected.text
+            tokens = [t for c in choices if c.logprobs for t in c.logprobs.tokens]
+            assert tokens == expected.logprobs.tokens
+        steps += list(frames)
+        assert [s["step"] for s in steps[1:-1]] == list(range(100)) and steps[-1]["event"] == "end"
+        running.settle()
+        with pytest.raises(openai.InternalServerError) as caught:
+            client.completions.create(model="small", **wrong)
         assert ask(client, **SHORT).choices
         assert urlopen(f"{running.url}/health").status == 200
-        assert running.slots == 0
+        assert running.slots == 0 and not running.service.scheduler._suspects
+
+
+def post_stream(url: str, body: dict):
+    """The events of a stream, as they come."""
+    data = json.dumps(body).encode()
+    with urlopen(Request(url, data, {"Content-Type": "application/json"})) as response:
+        for line in response:
+            if line.startswith(b"data: {"):
+                yield json.loads(line[6:])
+
+
+def test_suspects_may_go_away(monkeypatch, gate):
+    broken, forward = threading.Event(), Runner.forward
+
+    def fail(self, jobs):
+        if broken.is_set():
+            broken.clear()
+            raise ZeroDivisionError("once")
+        return forward(self, jobs)
+
+    monkeypatch.setattr(Runner, "forward", fail)
+    with serving(**ROOM) as running, running.client() as client:
+        streams = [ask(client, stream=True, **LONG) for _ in range(3)]
+        reaches(lambda: value(running, "num_requests_running") == 3)
+        broken.set()
+        reaches(lambda: value(running, "num_requests_waiting") == 2)  # one runs alone
+        for stream in streams[1:]:
+            stream.close()
+        gate.set()
+        assert len(list(streams[0])) > 1
+        running.settle()
+        assert running.slots == 0 and not running.service.scheduler._suspects
 
 
 def test_a_text_that_cannot_be_read_fails_its_own_request_alone(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -263,6 +264,10 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
     assert (tmp_path / "cut" / "train.json").exists()
     assert '"accuracy": 0.5' in (tmp_path / "cut" / "log.jsonl").read_text()
+    logs = [(tmp_path / name / "log.jsonl").read_text().splitlines() for name in ("cut", "whole")]
+    ends = [json.loads(log[-1])["tokens"] for log in logs]
+    assert ends[0] == ends[1] > 0, "tokens seen are counted over the stop"
+    assert (tmp_path / "cut" / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_goes_on_with_its_own_shape_and_seed_only(tokenizer, tmp_path):

@@ -81,7 +81,7 @@ class Tracked:
         """The completion, once the request has ended."""
         done, canvas = self.completion, self.request.sequence
         done.seconds = time.perf_counter() - self.began
-        done.prompt_tokens = canvas.start
+        done.prompt_tokens = canvas.given
         done.answer_tokens = len(self.ending.answer(canvas))
         done.tokens_per_second = done.answer_tokens / done.seconds if done.seconds else 0.0
         done.text, done.finish_reason = self.ending.finish(canvas)
@@ -130,12 +130,15 @@ class Queue:
     def admit(self) -> bool:
         """Let waiting requests run where there is room; whether any runs then."""
         while self._waiting and self._fits(self._waiting[0]):
-            task = self._waiting.popleft()
-            task.began = time.perf_counter()
-            self._running[task.request.id] = task
-            self._taken += len(task.request.sequence)
-            self.requests.append(task.request)
+            self.start(self._waiting.popleft())
         return bool(self._running)
+
+    def start(self, task: Tracked) -> None:
+        """Let a request run at once, whoever waits."""
+        task.began = time.perf_counter()
+        self._running[task.request.id] = task
+        self._taken += len(task.request.sequence)
+        self.requests.append(task.request)
 
     def note(self, step: Step) -> Tracked:
         """Count a step; returns whose it was."""

@@ -10,7 +10,8 @@ from entropycache.plan import Commit, Positions
 class Sequence:
     """Token ids ``canvas`` ``(length,)`` of which those equal to ``mask_id`` are to be filled.
 
-    ``start`` is where the generated region begins. Only ``apply`` changes a canvas, and it writes
+    ``start`` is where the generated region begins, ``given`` how many positions were not masked at
+    the begin. Only ``apply`` changes a canvas, and it writes
     masked positions only.
     """
 
@@ -21,6 +22,7 @@ class Sequence:
         self.steps = 0
         self.done = False
         self._masked = self.canvas == mask_id
+        self.given = len(canvas) - int(np.count_nonzero(self._masked))
         self._commits: list[Positions] = []
 
     def __len__(self) -> int:

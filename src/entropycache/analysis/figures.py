@@ -21,7 +21,7 @@ def entropy_against_drift(found: Sequence[Transition], numbers: Mapping[str, Any
     entropy = np.maximum([t.entropy for t in found], FLOOR)
     drift = np.maximum([t.others.mean() for t in found], FLOOR)
     figure, axes = _figure(6.4, 4.6)
-    axes.loglog(entropy, drift, ".", markersize=4, alpha=0.35, color="#4c72b0", markeredgewidth=0)
+    axes.loglog(entropy, drift, "o", markersize=3.5, alpha=0.4, color="#4c72b0", markeredgewidth=0)
     tenths = np.array_split(np.argsort(entropy, kind="stable"), 10)
     middles = [(np.median(entropy[t]), np.median(drift[t])) for t in tenths if len(t)]
     axes.plot(*zip(*middles, strict=True), "o-", color="#c44e52", label="median of each tenth")

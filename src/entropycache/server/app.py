@@ -65,7 +65,17 @@ def create_app(engine: Engine, settings: ServerSettings) -> FastAPI:
     app.include_router(text_routes(service))
     app.include_router(state_routes(service))
     app.include_router(page_routes(service))
+    _correct(app.openapi())
     return app
+
+
+def _correct(document: dict[str, Any]) -> None:
+    """Take out the 422 that FastAPI announces: what is wrong with a request is a 400 here."""
+    for path in document["paths"].values():
+        for operation in path.values():
+            operation["responses"].pop("422", None)
+    for schema in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(schema, None)
 
 
 _ERROR = {

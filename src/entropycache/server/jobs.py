@@ -17,8 +17,12 @@ log = logging.getLogger("entropycache.server")
 
 class Watch(Protocol):
     """What is told of a sequence while it is decoded; called on the engine's thread, between two
-    passes.
+    passes. A sequence that is begun anew makes the same steps again: nothing is told twice.
     """
+
+    def restart(self, task: Tracked) -> None:
+        """Go on with ``task``, which makes the same steps from the first on."""
+        ...
 
     def step(self, step: Step) -> Any | None:
         """What a step is worth telling, if anything."""
@@ -48,22 +52,29 @@ class Event:
 
 @dataclass(eq=False)
 class Job:
-    """A sequence to decode: the ``index``-th of its request. ``send`` may be called from any
-    thread. ``first`` is when the first token of the answer was final.
+    """A sequence to decode: the ``index``-th of its request. ``make`` makes its task, anew at each
+    call; ``send`` may be called from any thread. ``first`` is when the first token of the answer
+    was final.
     """
 
     index: int
     task: Tracked
+    make: Callable[[], Tracked]
     watch: Watch
     send: Callable[[Event], None]
     arrived: float = field(default_factory=time.perf_counter)
     first: float | None = None
-    _broken: ApiError | None = None
+    _broken: ApiError | None = field(default=None, init=False)
 
     @property
     def number(self) -> int:
         """The number of its request in the decoding loop."""
         return self.task.request.id
+
+    def restart(self) -> None:
+        """Begin anew; the steps will be the same."""
+        self.task = self.make()
+        self.watch.restart(self.task)
 
     def note(self, step: Step) -> None:
         """Tell of a step. A watch that fails costs its own request alone, at its end."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from entropycache.completion import Tracked
 from entropycache.config import GenerationConfig
@@ -30,6 +31,7 @@ from entropycache.server.protocol import (
 )
 from entropycache.server.settings import ServerSettings
 
+Make = Callable[[], Tracked]
 Prompt = str | list[int] | list[dict[str, str]]
 
 
@@ -105,26 +107,38 @@ class Planner:
         self._room = engine.network.shape.max_positions
         self._numbers = itertools.count()
 
-    def plan(self, body: Decoding) -> list[Tracked]:
-        """The sequences of a request, choices of the first prompt first. Raises ``ApiError``."""
+    def plan(self, body: Decoding) -> list[tuple[Tracked, Make]]:
+        """The sequences of a request, choices of the first prompt first, and what makes each of
+        them anew. Raises ``ApiError``.
+        """
         field, prompts = prompts_of(body)
         self._check_bounds(body)
         suffix = self._suffix(body)
-        top = body.top if isinstance(body, Sampled) else None
         choices = body.choices if isinstance(body, Sampled) else 1
-        planned = []
+        planned: list[tuple[Tracked, Make]] = []
         for prompt in prompts:
             with _blaming(field):
                 ids = self._engine.text.encode(prompt).tolist()
             shared = self._config(body, field, len(ids) + len(suffix))
             self._check_positions(len(ids) + len(suffix) + shared.gen_length)
             for config in _seeded(shared, body.seed, choices):
+                make = partial(self._make, body, next(self._numbers), ids, config, suffix)
                 with _blaming(field):
-                    task = self._engine.track(next(self._numbers), ids, config, suffix)
-                task.request.sampler.top = top
-                _limit_steps(task, body.diffusion_max_steps)
-                planned.append(task)
+                    planned.append((make(), make))
         return planned
+
+    def _make(
+        self,
+        body: Decoding,
+        number: int,
+        ids: list[int],
+        config: GenerationConfig,
+        suffix: list[int],
+    ) -> Tracked:
+        task = self._engine.track(number, ids, config, suffix)
+        task.request.sampler.top = body.top if isinstance(body, Sampled) else None
+        _limit_steps(task, body.diffusion_max_steps)
+        return task
 
     def _suffix(self, body: Decoding) -> list[int]:
         text = body.suffix if isinstance(body, CompletionRequest) else None
@@ -161,8 +175,8 @@ class Planner:
 
     def _check_bounds(self, body: Decoding) -> None:
         """Whole numbers that no canvas of this model could need."""
-        bounds = dict.fromkeys(("gen_length", "block_length", "window", "tokens_per_step", "steps"))
-        for name in [*bounds, "max_tokens", "max_completion_tokens"]:
+        limits = ("max_tokens", "max_completion_tokens")
+        for name in ("gen_length", "block_length", "window", "tokens_per_step", "steps", *limits):
             if (getattr(body, name, None) or 0) > self._room:
                 raise invalid(f"{name} must be at most {self._room}, the model's positions", name)
         vocabulary = self._engine.network.shape.vocab_size

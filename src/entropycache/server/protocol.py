@@ -7,6 +7,7 @@ no request is accepted in part. It knows shapes, not models.
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -24,7 +25,7 @@ HELP: dict[str, str] = {
 def _refuse_unless(accepted: tuple[Any, ...]) -> AfterValidator:
     def check(value: Any) -> Any:
         if not any(type(value) is type(a) and value == a for a in accepted):
-            shown = ", ".join("null" if a is None else str(a).lower() for a in accepted)
+            shown = ", ".join(json.dumps(a) for a in accepted if type(a) is not float)
             raise ValueError(f"this cannot be honoured here; leave it out, or give {shown}")
         return value
 

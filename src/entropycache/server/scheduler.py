@@ -36,6 +36,7 @@ class Scheduler:
         self._queue = Queue([], settings.max_sequences, settings.max_positions)
         self._jobs: dict[int, Job] = {}
         self._inbox: list[tuple[Literal["add", "drop"], Job]] = []
+        self._suspects: list[Job] = []
         self._changed = threading.Condition()
         self._held = 0
         self._draining = self._stopping = False
@@ -89,8 +90,10 @@ class Scheduler:
             self._held -= count
 
     def submit(self, jobs: list[Job]) -> None:
-        """Let reserved jobs wait for their turn."""
+        """Let reserved jobs wait for their turn; raises where the thread has been told to end."""
         with self._changed:
+            if self._stopping:
+                raise draining()
             self._inbox += [("add", job) for job in jobs]
             self._changed.notify()
 
@@ -105,17 +108,37 @@ class Scheduler:
             try:
                 self._decode()
             except Exception:  # whatever one request made the engine raise: the others must go on
-                log.exception("decoding failed; the running requests are given up")
-                self._fail_running(failed("decoding failed; the server's log says why"))
+                log.exception("decoding failed")
+                self._suspect()
         self._take()
-        self._fail_running(draining())
+        for job in list(self._jobs.values()):
+            self._fail(job, draining())
+        self._metrics.occupancy(0, 0)
 
     def _wait(self) -> bool:
         """Sleep until there is something to decode; whether the thread is to go on."""
         with self._changed:
-            while not (self._stopping or self._inbox or self._queue.requests or len(self._queue)):
+            while not (self._stopping or self._inbox or self._suspects or self._busy):
                 self._changed.wait()
             return not self._stopping
+
+    @property
+    def _busy(self) -> bool:
+        return bool(self._queue.requests or len(self._queue))
+
+    def _suspect(self) -> None:
+        """Find out whose fault it was: what ran begins anew, one after the other, each alone, the
+        first of ``_suspects`` running. One that fails alone is told so; the others come to the
+        answers they would have had.
+        """
+        running = [self._jobs[request.id] for request in self._queue.requests]
+        for job in running:
+            self._queue.remove(job.task)
+            if len(running) == 1:
+                self._fail(job, failed("decoding failed; the server's log says why"))
+            else:
+                job.restart()
+                self._suspects.append(job)
 
     def _decode(self) -> None:
         self._tend()
@@ -139,8 +162,12 @@ class Scheduler:
             self._take()
         for number, completion in self._queue.retire():
             self._end(self._jobs[number], completion)
-        self._queue.admit()
-        self._metrics.occupancy(len(self._queue.requests), len(self._queue))
+        if not self._suspects:
+            self._queue.admit()
+        elif not self._queue.requests:
+            self._queue.start(self._suspects[0].task)
+        aside = max(0, len(self._suspects) - 1)
+        self._metrics.occupancy(len(self._queue.requests), len(self._queue) + aside)
 
     def _take(self) -> None:
         with self._changed:
@@ -154,26 +181,24 @@ class Scheduler:
                 self._metrics.aborted()
 
     def _end(self, job: Job, completion: Completion) -> None:
+        if completion.error is not None:
+            self._fail(job, failed(completion.error, "non_finite_logits"))
+            return
         self._forget(job)
         seconds = time.perf_counter() - job.task.began
         self._mean_seconds += 0.2 * (seconds - self._mean_seconds)
-        if completion.error is None:
-            self._metrics.ended(job, completion)
-            job.end(completion)
-        else:
-            self._metrics.failed()
-            job.fail(failed(completion.error, "non_finite_logits"))
+        self._metrics.ended(job, completion)
+        job.end(completion)
 
-    def _fail_running(self, error: ApiError) -> None:
-        for job in list(self._jobs.values()):
-            self._forget(job)
-            self._metrics.failed()
-            job.fail(error)
-        self._metrics.occupancy(0, 0)
+    def _fail(self, job: Job, error: ApiError) -> None:
+        self._forget(job)
+        self._metrics.failed()
+        job.fail(error)
 
     def _forget(self, job: Job) -> None:
         """Take a job out, wherever it is, and free its slot and its place."""
         self._queue.remove(job.task)
+        self._suspects = [other for other in self._suspects if other is not job]
         drop(job.task.request, self._runner)
         del self._jobs[job.number]
         self.release(1)

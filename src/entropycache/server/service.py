@@ -22,7 +22,7 @@ from entropycache.server.answers import ChatShape, Shape, TextShape, usage
 from entropycache.server.errors import unknown_model
 from entropycache.server.jobs import Event, Job, Watch
 from entropycache.server.metrics import Metrics
-from entropycache.server.planning import Planner, check
+from entropycache.server.planning import Make, Planner, check
 from entropycache.server.protocol import (
     CanvasRequest,
     ChatRequest,
@@ -48,12 +48,16 @@ class Session:
         self._heard: asyncio.Queue[Event] = asyncio.Queue()
         self._open: dict[int, Job] = {}
 
-    def begin(self, tasks: list[Tracked], watch: Callable[[Tracked], Watch]) -> list[Watch]:
+    def begin(
+        self, planned: list[tuple[Tracked, Make]], watch: Callable[[Tracked], Watch]
+    ) -> list[Watch]:
         """Hand the sequences to the scheduler; who watches them."""
-        jobs = [Job(i, task, watch(task), self._send) for i, task in enumerate(tasks)]
+        jobs = [
+            Job(i, task, make, watch(task), self._send) for i, (task, make) in enumerate(planned)
+        ]
         assert len(jobs) == self._reserved
-        self._reserved, self._open = 0, {job.index: job for job in jobs}
         self._scheduler.submit(jobs)
+        self._reserved, self._open = 0, {job.index: job for job in jobs}
         return [job.watch for job in jobs]
 
     async def events(self) -> AsyncIterator[Event]:
@@ -137,8 +141,8 @@ class Service:
         self.check_model(body.model)
         session = Session(self.scheduler, check(body, self.settings))
         try:
-            tasks = await self.with_text(lambda: self._planner.plan(body))
-            return session, session.begin(tasks, watch)
+            planned = await self.with_text(lambda: self._planner.plan(body))
+            return session, session.begin(planned, watch)
         except BaseException:
             session.close()
             raise

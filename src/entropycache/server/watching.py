@@ -42,6 +42,11 @@ class TextWatch:
         self._scored: dict[int, Scored] = {}
         self._told = self._tokens = 0
 
+    def restart(self, task: Tracked) -> None:
+        """What was told stays told."""
+        self._task = task
+        self._scored.clear()
+
     def step(self, step: Step) -> Delta | None:
         """Nothing; what a step says about its tokens is kept."""
         found = step.scores.logprobs
@@ -76,6 +81,11 @@ class Streamed(TextWatch):
         super().__init__(task)
         self._final = task.request.sequence.start
 
+    def restart(self, task: Tracked) -> None:
+        """What was told stays told."""
+        super().restart(task)
+        self._final = task.request.sequence.start
+
     def step(self, step: Step) -> Delta | None:
         """The text that has become final, if any."""
         super().step(step)
@@ -103,6 +113,11 @@ class CanvasWatch:
 
     def __init__(self, task: Tracked) -> None:
         self._task = task
+        self._next = 0
+
+    def restart(self, task: Tracked) -> None:
+        """What was told stays told."""
+        self._task = task
 
     def opening(self) -> dict[str, Any]:
         """The canvas before the first step, and its prompt as text."""
@@ -116,10 +131,13 @@ class CanvasWatch:
             "prompt": [text.token(i) for i in sequence.canvas[: sequence.start].tolist()],
         }
 
-    def step(self, step: Step) -> dict[str, Any]:
+    def step(self, step: Step) -> dict[str, Any] | None:
         """One step. ``rows`` is absent where every position was computed; ``entropy`` is in nats,
         in the order of ``positions``.
         """
+        if step.index < self._next:
+            return None
+        self._next = step.index + 1
         commit, text = step.commit, self._task.ending.text
         told: dict[str, Any] = {
             "event": "step",

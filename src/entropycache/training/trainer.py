@@ -25,6 +25,7 @@ from entropycache.models.random import random_network
 from entropycache.models.transformer import Transformer
 from entropycache.training.batches import Encoded, batches, close_lengths, encode, fixed_shapes
 from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
+from entropycache.training.curves import draw_curves
 from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
 from entropycache.training.optimizers import optimizers
 from entropycache.training.settings import Stage, TrainConfig
@@ -43,6 +44,8 @@ class Position:
     """The step at which the chunk was begun: it decides the stage, and how many of its batches are
     used up.
     """
+    tokens: int = 0
+    """Rows of all batches so far, both complementary masks counted."""
 
 
 class Trainer:
@@ -106,12 +109,14 @@ class Trainer:
                     self.save()
                     self._log(
                         step=self.position.step,
+                        tokens=self.position.tokens,
                         loss=sum(recent) / len(recent),
                         seconds=time.monotonic() - began,
                         rate=self.rate(),
                         **self.validation_loss(),
                         **accuracy,
                     )
+                    draw_curves(self.folder / "log.jsonl", self.folder / "curves.png")
                     began, recent = time.monotonic(), []
 
     def start_from(self, trained: Transformer) -> None:
@@ -193,6 +198,7 @@ class Trainer:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         at.step += 1
+        at.tokens += 2 * batch.ids.numel()
         return value.item()
 
     def _loss(

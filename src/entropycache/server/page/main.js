@@ -4,8 +4,8 @@ import { canvases } from "./stream.js";
 import { Lane } from "./lane.js";
 
 const $ = id => document.getElementById(id);
-const RULES = { "confident (0.9)": { threshold: 0.9 }, "one": { tokens_per_step: 1 }, "four": { tokens_per_step: 4 } };
-const SAID = { "confident (0.9)": "confident tokens", "one": "one token a pass", "four": "four tokens a pass" };
+const RULES = { "confident": { threshold: 0.9 }, "one": { tokens_per_step: 1 }, "four": { tokens_per_step: 4 } };
+const SAID = { "confident": "confident tokens", "one": "one token a pass", "four": "four tokens a pass" };
 let about, running = null;
 
 async function begin() {
@@ -19,7 +19,7 @@ async function begin() {
     Object.keys(RULES).forEach(rule => $(`${side}-rule`).add(new Option(rule)));
     $(`${side}-policy`).onchange = () => describe(side);
   }
-  choose("first", about.defaults.policy, "confident (0.9)");
+  choose("first", about.defaults.policy, "confident");
   choose("second", "none", "one");
   $("example").value = about.problems.findIndex(problem => problem.task === "aiw");
   take();
@@ -135,7 +135,10 @@ async function start(job) {
 function fail(error) {
   $("error").textContent = error instanceof TypeError ? "The server cannot be reached." : `The server says: ${error.message}`;
   $("error").hidden = false;
-  document.querySelectorAll(".lane").forEach(one => { if (one.querySelector(".state").textContent !== "done") one.querySelector(".state").textContent = "failed"; });
+  for (const one of document.querySelectorAll(".lane")) {
+    if (!one.querySelector("rect")) one.remove(); // it never began
+    else if (one.querySelector(".state").textContent !== "done") one.querySelector(".state").textContent = "failed";
+  }
 }
 
 function rest() {
