@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
@@ -20,6 +21,8 @@ from entropycache.analysis.drift import Transition, transitions
 from entropycache.cli import app
 from entropycache.completion import Completion
 from entropycache.errors import CheckpointError, OptionError
+from entropycache.plan import Commit, Scores, Step
+from entropycache.policies.entropy import SIGNALS
 from entropycache.problems import held_out
 from tests.conftest import DATA, FAMILIES
 
@@ -85,6 +88,13 @@ def test_correlation_of_what_is_known():
     assert low < 0 < high
 
 
+def test_the_first_layer_says_nothing_and_one_prompt_gives_no_interval():
+    layered = [replace(made(x, x), others=np.array([5 - x, x])) for x in np.linspace(0.1, 2, 20)]
+    found = correlation.correlate(layered)
+    assert found["entropy"]["spearman"] == {"value": 1, "interval_95": [None, None]}
+    assert found["spearman_from_second_layer"] == [1]
+
+
 def test_prompts_are_drawn_whole():
     # Ten copies of one prompt's points say no more than one copy does.
     few = [
@@ -96,12 +106,18 @@ def test_prompts_are_drawn_whole():
 
 
 def test_drift_by_age():
-    found = correlation.by_age([made(0.1, 0.15), made(0.2, 0.25)])
+    found = correlation.by_age([made(0.1, 0.15), made(0.2, 0.25)] * 5)
     assert found["ages"] == [1, 2]
     assert found["mean_drift"] == pytest.approx([0.5, 0.2])
     assert found["prompt_drift"] == pytest.approx([0.1, 0.1])
-    assert found["positions"] == [2, 2]
-    assert found["volatile_until"] == 1
+    assert found["positions"] == [10, 10]
+    assert found["volatile_for"] == 1
+    late = replace(made(0.1, 0.15), ages=np.full(10, 40), aged=np.ones(10))
+    assert correlation.by_age([made(0.1, 0.15), made(0.2, 0.25), late] * 5)["volatile_for"] == 1
+    few = correlation.by_age([made(0.1, 0.15)] * 3)
+    assert few["ages"] == [] and few["volatile_for"] == 0
+    promptless = [replace(t, prompt=float("nan")) for t in [made(0.1, 0.15)] * 10]
+    assert correlation.by_age(promptless)["prompt_drift"] == [None, None]
 
 
 def test_ablations_change_one_setting_each():
@@ -134,6 +150,14 @@ def test_signals_agree_where_one_token_is_committed(tiny):
         tiny.generate(chat, policy="entropy:signal=median")
 
 
+def test_each_signal_is_what_its_name_says():
+    scores = Scores(np.arange(3), np.array([0.9, 0.2, 0.6]), lambda i: np.array([0.1, 2.0, 0.4])[i])
+    commit = Commit(np.array([4, 6]), np.array([0, 2]), np.array([0, 2]))
+    step = Step(0, 0, None, None, scores, commit, np.arange(3), 3.0, False)
+    found = {name: signal(step) for name, signal in SIGNALS.items()}
+    assert found == pytest.approx({"max": 0.4, "mean": 0.25, "confidence": 0.4})
+
+
 def test_agreement_counts_equal_tokens_of_the_longer_answer():
     plain = Completion(token_ids=[1, 2, 3, 0], answer_tokens=3)
     assert calibrate.agreement(plain, plain) == 1
@@ -144,7 +168,7 @@ def test_agreement_counts_equal_tokens_of_the_longer_answer():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_calibration_chooses_the_cheapest_that_holds(family, engines):
     engine = engines(family, "float64")
-    prompts = [[i, i + 1, i + 2] for i in range(3, 9)]
+    prompts = [[i, i + 1, i + 2] for i in range(3, 15)]
     config = GenerationConfig(gen_length=16, window=8, tokens_per_step=2, early_stop=False)
     found = calibrate.calibrate(engine, prompts, config, target=0.9)
     accepted = [c for c in found.tried if c.agreement_low >= 0.9]
@@ -158,7 +182,7 @@ def test_calibration_chooses_the_cheapest_that_holds(family, engines):
 def test_an_exact_target_is_met_exactly(engines):
     engine = engines("llada", "float64")
     config = GenerationConfig(gen_length=16, window=8, tokens_per_step=1, early_stop=False)
-    prompts = [[1, 2, 3], [4, 5, 6]]
+    prompts = [[i, 5, 6] for i in range(10)]
     found = calibrate.calibrate(engine, prompts, config, target=1.0)
     for prompt in prompts:
         cached = engine.generate(prompt, config, policy=found.policy)
@@ -176,7 +200,11 @@ def test_a_saved_calibration_is_used_by_name(tmp_path):
     shutil.copytree(DATA / "llada", folder)
     command = ["calibrate", "--model", str(folder), "--prompts", str(tmp_path / "p.jsonl")]
     command += ["--target-agreement", "0.9", "--gen-length", "16", "--tokens-per-step", "2"]
-    (tmp_path / "p.jsonl").write_text('{"id": 1, "prompt_ids": [1, 2, 3]}\n')
+    lines = [json.dumps({"id": i, "prompt_ids": [i, 2, 3]}) + "\n" for i in range(10)]
+    (tmp_path / "p.jsonl").write_text("".join(lines[:9]))
+    few = CliRunner().invoke(app, command)
+    assert "at least 10 prompts, not 9" in str(few.exception)
+    (tmp_path / "p.jsonl").write_text("".join(lines))
     options = {"gen_length": 16, "tokens_per_step": 2, "policy": "calibrated"}
     with pytest.raises(OptionError, match="needs a calibration saved beside the model"):
         load(str(folder)).generate([1, 2, 3], **options)
@@ -184,6 +212,7 @@ def test_a_saved_calibration_is_used_by_name(tmp_path):
     assert shown.exit_code == 0, shown.output
     saved = json.loads((folder / "entropycache.json").read_text())
     assert f"use --policy {saved['policy']}" in shown.output
+    assert saved["decoding"]["tokens_per_step"] == 2
     engine = load(str(folder))
     named = engine.generate([1, 2, 3], **options)
     spelt = engine.generate([1, 2, 3], **{**options, "policy": saved["policy"]})

@@ -68,7 +68,7 @@ ALLOWED = {
         "problems",
     },
     "bench": {
-        "machine",
+        *("machine", "policies", "rules"),
         *("attention", "completion", "config", "ending", "engine", "errors", "features", "loop"),
         *("models", "packing", "plan", "problems", "records", "runner", "sequence", "specs"),
         "text",
@@ -79,7 +79,17 @@ ALLOWED = {
         *("policies", "sequence"),
     },
     "records": {"completion", "lines", "errors", "config", "engine", "policies"},
-    "training": {"completion", "plan", "errors", "config", "engine", "text", "models", "problems"},
+    "training": {
+        "lines",
+        "completion",
+        "plan",
+        "errors",
+        "config",
+        "engine",
+        "text",
+        "models",
+        "problems",
+    },
     "commands": {"completion", "errors", "config", "engine", "observers", "records", "policies"},
     "server": {
         *("completion", "config", "ending", "engine", "errors", "loop", "plan", "policies"),

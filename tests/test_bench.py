@@ -20,6 +20,7 @@ from entropycache.bench.clock import PARTS, Clock
 from entropycache.bench.command import Matrix, options_of
 from entropycache.bench.matrix import Arm, Case, Row, interleave
 from entropycache.bench.numbers import ratio_interval, wilson
+from entropycache.bench.report import numbers
 from entropycache.bench.scaling import scale
 from entropycache.bench.shapes import HALF_BILLION, SHAPES, random_engine
 from entropycache.cli import app
@@ -68,7 +69,7 @@ def test_a_watched_run_decodes_the_same_and_leaves_nothing_behind(policy, engine
     assert row.done[0].seconds == pytest.approx(sum(row.parts[0][part] for part in PARTS))
     assert min(row.parts[0].values()) >= 0
     assert row.parts[0]["network"] > 0
-    assert (row.parts[0]["decision"] > 0) == (policy is not None)
+    assert row.parts[0]["decision"] > 0
 
 
 def test_every_case_meets_every_arm_and_arms_take_turns(engines, monkeypatch):
@@ -99,7 +100,7 @@ def test_numbers_of_an_arm_beside_itself(tiny):
     found = row.numbers(row)
     assert found["speed_up"] == 1
     assert found["speed_up_interval_95"] == (1, 1)
-    assert found["same_text_as_first_percent"] == 100
+    assert found["same_answer_percent"] == 100
     solved = sum(c.problem.solved_by(d.text) for c, d in zip(cases, row.done, strict=True))
     assert found["accuracy_percent"] == 25 * solved
     assert found["forwards"] == found["full_passes"] == np.mean([d.forwards for d in row.done])
@@ -128,6 +129,9 @@ def test_prompts_of_a_file_are_checked_first(tmp_path, tiny):
     file.write_text('{"id": 1, "prompt_ids": [999999]}\n')
     with pytest.raises(PromptError, match="999999"):
         file_cases(file, tiny)
+    file.write_text('{"id": 7, "prompt": "1", "seed": 3}\n')
+    with pytest.raises(OptionError, match="id 7 has decoding options"):
+        file_cases(file, tiny)
     file.write_text("")
     with pytest.raises(OptionError, match="holds no prompt"):
         file_cases(file, tiny)
@@ -146,7 +150,7 @@ def test_intervals():
 
 def test_taking_one_ingredient_away_takes_that_one(engines):
     engine = engines("llada", "float32")
-    config = GenerationConfig(gen_length=24, threshold=0.9)
+    config = GenerationConfig(gen_length=24, threshold=0.9, window=32)
     arms = {arm.name: arm for arm in attribution.arms(engine, config)}
     plain, cached = arms["plain"].config, arms["the cache alone"].config
     assert (plain.policy, plain.tokens_per_step, plain.early_stop) == ("none", 1, False)
@@ -156,6 +160,16 @@ def test_taking_one_ingredient_away_takes_that_one(engines):
     assert len(arms) == 3 + 2 * 3 + 1
     with pytest.raises(OptionError, match="no ingredient"):
         attribution.arms(engine, plain)
+
+
+def test_nothing_but_the_ingredient_goes(engines):
+    engine = engines("llada", "float32")
+    elastic = attribution.arms(engine, GenerationConfig(gen_length=24, policy="elastic"))
+    assert {arm.config.window for arm in elastic} == {16}, "the window that Elastic-Cache prefers"
+    sampler = attribution.arms(engine, GenerationConfig(gen_length=24, alg="entropy", steps=8))
+    assert {arm.config.steps for arm in sampler} == {8, 24}
+    names = [arm.name for arm in attribution.arms(engine, GenerationConfig(policy="dllm"))]
+    assert "the cache alone" in names and not any("head" in name for name in names)
 
 
 @pytest.mark.parametrize("family", ["llada", "dream"])
@@ -199,6 +213,58 @@ def test_a_foreign_function_stands_in_the_same_table(engines, monkeypatch, tmp_p
     assert row.done[0].answer_tokens == 24
     with pytest.raises(OptionError, match="short returned 1 token ids; gen_length is 24"):
         Row(replace(arm, foreign=foreign.load_foreign("theirs:short"))).add(Case([1, 2]))
+
+
+def test_a_foreign_function_keeps_its_own_defaults(engines):
+    seen = []
+
+    def theirs(prompt_ids, steps=7, gen_length=1, threshold=0.5, block_length=4, window=1):
+        seen.append((steps, gen_length, threshold, block_length, window))
+        return torch.zeros(1, gen_length, dtype=torch.long)
+
+    arm = Arm("theirs", engines("llada", "float32"), GenerationConfig(gen_length=8), theirs)
+    Row(arm).add(Case([1]))
+    assert seen == [(7, 8, 0.9, 4, 32)], "what is in force, and nothing for what is not"
+
+    def broken(prompt_ids):
+        raise KeyError("theirs")
+
+    with pytest.raises(OptionError, match="broken: KeyError"):
+        Row(replace(arm, foreign=broken)).add(Case([1]))
+
+
+def test_models_and_lengths_are_compared_with_their_own(engines):
+    arms = [
+        Arm(
+            f"{policy} {family} {length}",
+            engines(family),
+            replace(SHORT, policy=policy, gen_length=length),
+        )
+        for family in ("llada", "dream")
+        for length in (8, 16)
+        for policy in ("none", "entropy")
+    ]
+    found = numbers(list(interleave(arms, [Case([1, 2]), Case([3])]))[-1])
+    for name, row in found.items():
+        policy, family, length = name.split()
+        assert row["compared_with"] == f"none {family} {length}"
+        assert policy != "none" or row["speed_up"] == 1 and row["same_answer_percent"] == 100
+    assert found["entropy llada 16"]["same_answer_percent"] < 100, "ids, not text, are compared"
+
+
+def test_answers_of_no_tokens_have_no_speed(tiny):
+    ends = GenerationConfig(gen_length=8)
+    arms = [Arm(p, tiny, replace(ends, policy=p)) for p in ("none", "entropy")]
+    found = numbers(list(interleave(arms, [Case([3, 4, 5]), Case([3, 4, 5])]))[-1])
+    assert found["none"]["answer_tokens"] == 0, "this prompt is answered by an end token"
+    assert found["entropy"]["speed_up"] is None
+    assert found["entropy"]["speed_up_interval_95"] is None
+    assert found["entropy"]["rows_per_token"] is None
+
+
+def test_problems_are_spread_evenly():
+    groups = [case.group for case in problem_cases(["aiw", "products", "chain_sum"], 4)]
+    assert sorted(groups) == ["aiw", "aiw", "chain_sum", "products"]
 
 
 @pytest.mark.parametrize("spec", ["theirs", ":f", "no_such_module_here:f", "json:nothing"])
@@ -254,8 +320,9 @@ def test_scaling_tells_full_from_partial_steps(monkeypatch):
         parts = row["network_ms"] + row["decision_ms"] + row["sampling_ms"] + row["engine_ms"]
         assert parts == pytest.approx(row["step_ms"], rel=0.5)
         assert row["bare_ms"] > 0
-    with pytest.raises(OptionError, match="longer than its 256"):
-        list(scale(engine, [256]))
+    assert next(scale(engine, [256], steps=2))["rows"] == 256, "no prompt at all"
+    with pytest.raises(OptionError, match="at least its 256"):
+        list(scale(engine, [255]))
     with pytest.raises(OptionError, match="at most 47 steps"):
         list(scale(engine, [300], steps=48))
 
@@ -289,6 +356,11 @@ def test_the_command_writes_table_json_csv_and_pictures(tmp_path):
     ("options", "said"),
     [
         (["--policy", "entropi"], "unknown policy 'entropi'"),
+        (["--policy", "none", "--policy", "none"], "asked for twice: none"),
+        (["--rule", "policy=d2"], "policy has an option of its own, --policy"),
+        (["--tasks", ","], "give at least one task"),
+        (["--input", str(DATA / "prompts.jsonl"), "--shots", "3"], "has no --tasks, --count"),
+        (["--policy", "d2", "scaling"], "--policy stands before scaling"),
         (["--rule", "threshold=2"], "threshold must be"),
         (["--policy", "dkv-greedy"], "needs an order drawn in advance"),
         (["--tasks", "sudoku"], "unknown task 'sudoku'"),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import sys
 import types
 from pathlib import Path
 
 import pytest
+import typer
 
 from entropycache import policies
+from entropycache.cli import app
 from entropycache.errors import OptionError
 from entropycache.models.loading import FAMILIES
 from entropycache.policies import listing
@@ -32,6 +35,20 @@ def test_the_table_of_models_is_the_registry():
 def test_the_table_of_policies_is_the_registry():
     table = re.search(r"<!-- policies -->\n(.*?)\n<!-- /policies -->", README, re.S)[1]
     assert table == listing.markdown()
+
+
+def test_every_command_shown_has_the_options_shown():
+    root = typer.main.get_command(app)
+    shown = re.findall(r"^\$ (?:.*&& )?entropycache (.+)$", README, re.M)
+    assert len(shown) > 10
+    for line in shown:
+        words = shlex.split(line, comments=True)
+        command = root
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)}
+        asked = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert command is not root and asked <= known, line
 
 
 def test_the_policy_example_runs(engines, monkeypatch):

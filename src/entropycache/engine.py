@@ -12,7 +12,6 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
@@ -22,6 +21,7 @@ from entropycache.ending import Ending
 from entropycache.errors import NonFiniteLogitsError, OptionError, PromptError
 from entropycache.loop import Request, decode
 from entropycache.models import loading
+from entropycache.models.devices import pick_device
 from entropycache.models.family import Family
 from entropycache.models.transformer import Transformer
 from entropycache.plan import Positions
@@ -215,14 +215,7 @@ def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "a
     ``bfloat16``, ``float32`` or ``float64``; ``device``: ``auto`` (CUDA where there is one), or
     what torch accepts. Raises ``CheckpointError`` with the file and the reason where it cannot.
     """
-    name = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    try:
-        target = torch.device(name)
-        torch.empty(0, device=target)
-    except (RuntimeError, AssertionError) as error:
-        raise OptionError(
-            f"device {device!r} cannot be used: {str(error).splitlines()[0]}"
-        ) from error
+    target = pick_device(device)
     checkpoint = loading.read_config(loading.locate(model))
     precision = loading.pick_dtype(dtype, checkpoint.config, target)
     network = loading.load_network(checkpoint, precision, target)

@@ -42,9 +42,9 @@ def points(config: GenerationConfig) -> list[Point]:
     base = GenerationConfig.of(config, policy="none")
     found = [_point("tau", t, f"entropy:tau={t}", base, t == DEFAULT.tau) for t in TAUS]
     found += [_point("k", k, f"entropy:k={k}", base, k == DEFAULT.k) for k in KS]
-    for width in WINDOWS:
+    for width in () if config.alg else WINDOWS:  # Dream's sampler has no window
         windowed = GenerationConfig.of(base, window=width)
-        default = width == (config.window or config.DEFAULT_WINDOW)
+        default = not config.block_length and width == (config.window or config.DEFAULT_WINDOW)
         found.append(_point("window", width, "entropy", windowed, default))
     for signal, taus in SIGNALS.items():
         for tau in taus:

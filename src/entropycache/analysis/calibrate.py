@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from entropycache.policies.saved import SAVED
 
 QUANTILES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 KS = (0, 8, 16, 32, 64, 128)
+FEWEST = 10
+"""Prompts: of fewer, no interval says anything."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Calibration:
     prompts: int
     chosen: Candidate
     tried: list[Candidate]
+    decoding: dict[str, Any]
+    """The decoding options it was made under, and holds for."""
 
     def save(self, folder: Path) -> Path:
         """Write it beside a model, where ``policy="calibrated"`` finds it."""
@@ -80,15 +85,15 @@ def calibrate(
     """
     if not 0 < target <= 1:
         raise OptionError(f"target agreement must be above 0 and at most 1, not {target}")
-    if not prompts:
-        raise OptionError("calibration needs at least one prompt")
+    if len(prompts) < FEWEST:
+        raise OptionError(f"calibration needs at least {FEWEST} prompts, not {len(prompts)}")
     trial = _Trial(engine, prompts, config, target, report)
     default = EntropyCache().k
     chosen = _cheapest([trial.run(f"entropy:tau={tau:.4g},k={default}") for tau in trial.taus()])
     tau = chosen.policy.split(",")[0]
     others = [trial.run(f"{tau},k={k}") for k in KS if k != default]
     chosen = _cheapest([chosen, *others])
-    return Calibration(chosen.policy, target, len(prompts), chosen, trial.tried)
+    return Calibration(chosen.policy, target, len(prompts), chosen, trial.tried, asdict(config))
 
 
 def _cheapest(candidates: Sequence[Candidate]) -> Candidate:

@@ -17,7 +17,6 @@ from entropycache.analysis.correlation import by_age, correlate
 from entropycache.analysis.drift import Transition, transitions
 from entropycache.analysis.page import Section, page
 from entropycache.bench import report
-from entropycache.bench.cases import file_cases, problem_cases
 from entropycache.bench.matrix import Case, interleave
 from entropycache.config import COMMIT_RULES, GenerationConfig
 from entropycache.engine import Engine, Prompt, load
@@ -37,21 +36,24 @@ def analyze(
 ) -> None:
     """Observations on ``precise``, ablations on ``engine``; JSON, PNGs and one HTML page."""
     report.make_folder(output)
-    results: dict[str, Any] = {}
+    under = {"drift": one_by_one(config), "ablations": config}
+    curves = ablations.points(config)  # what cannot be swept is known before anything is decoded
+    results: dict[str, Any] = {"prompts": len(cases)}
+    results["decoding"] = {part: asdict(under[part]) for part in parts}
     sections: list[Section] = []
     if "drift" in parts:
-        found = _transitions(precise, cases, one_by_one(config))
+        found = _transitions(precise, cases, under["drift"])
         results |= {"correlation": correlate(found), "persistence": by_age(found)}
         sections += [_correlation(found, results), _persistence(results["persistence"])]
     if "ablations" in parts:
-        results["ablations"] = _ablations(engine, cases, config)
+        results["ablations"] = _ablations(engine, cases, curves)
         sections += _curves(results["ablations"])
     command = " ".join(["entropycache", *sys.argv[1:]])
     facts = {
         "command": command,
         "model": model,
         "prompts": len(cases),
-        "decoding": _rule(config),
+        **{f"decoding for {part}": _rule(under[part]) for part in parts},
         **machine(),
         **versions(),
     }
@@ -78,9 +80,11 @@ def run_calibration(
 ) -> Calibration:
     """Calibrate, printing each candidate as it is tried."""
     console = Console()
-    console.print("policy                          agreement   (low end)    rows   full passes")
 
     def show(c: Candidate) -> None:
+        if c.policy.startswith("entropy:tau=-1,"):
+            head = "policy                          agreement   (low end)    rows   full passes"
+            console.out(head, highlight=False)
         mark = "" if c.accepted else "  misses the target"
         console.out(
             f"{c.policy:<30}  {c.agreement:9.4f}   {c.agreement_low:9.4f}  {c.rows_share:6.1%}"
@@ -102,13 +106,6 @@ def engines(model: str, dtype: str, device: str) -> tuple[Engine, Engine]:
     return load(model, dtype="float64", device=device), engine
 
 
-def chosen_cases(
-    engine: Engine, tasks: Sequence[str], count: int, shots: int, file: Path | None
-) -> list[Case]:
-    """The prompts of a file, or held-out problems."""
-    return file_cases(file, engine) if file else problem_cases(tasks, count, shots)
-
-
 def save_calibration(found: Calibration, model: str) -> None:
     """Write a calibration beside a model that lies in a folder."""
     print(f"saved to {found.save(loading.locate(model))}; use it as --policy calibrated")
@@ -127,9 +124,8 @@ def _transitions(
 
 
 def _ablations(
-    engine: Engine, cases: Sequence[Case], config: GenerationConfig
+    engine: Engine, cases: Sequence[Case], curves: Sequence[ablations.Point]
 ) -> list[dict[str, Any]]:
-    curves = ablations.points(config)
     running = interleave(ablations.arms(engine, curves), cases)
     rows = list(track(running, "ablations", total=len(cases)))[-1]
     return ablations.results(curves, rows)
@@ -147,7 +143,10 @@ def _correlation(found: Sequence[Transition], results: Mapping[str, Any]) -> Sec
         "committed, and how far the value vectors of all other positions moved in the next full "
         "pass. Intervals by bootstrap over prompts."
     )
-    layers = f"Spearman by layer, from the first: {numbers['spearman_by_layer']}"
+    layers = (
+        "Spearman of entropy by layer, from the second (values of the first depend on a position's "
+        f"own token alone): {numbers['spearman_from_second_layer']}"
+    )
     picture = {"entropy against drift": figures.entropy_against_drift(found, numbers)}
     head = ("signal", "coefficient", "value", "95 % interval")
     return Section("Observation 1: entropy tells drift", (text, layers), picture, head, rows)
@@ -157,13 +156,17 @@ def _persistence(numbers: Mapping[str, Any]) -> Section:
     text = (
         "Drift of committed positions by the passes since their commit; the first is the pass in "
         "which the token itself is new. It is more than twice the drift of the prompt between the "
-        f"same passes up to {numbers['volatile_until']} passes: k pays as far as it covers the "
+        f"same passes for {numbers['volatile_for']} passes: k pays as far as it covers the "
         "tokens committed in that many."
     )
     picture = {"drift by age": figures.drift_by_age(numbers)}
     keys = ("ages", "positions", "mean_drift", "prompt_drift")
     rows = zip(*(numbers[key] for key in keys), strict=True)
-    shown = [(a, n, f"{own:.3g}", f"{p:.3g}") for a, n, own, p in rows if a <= 8 or a % 8 == 0]
+    shown = [
+        (a, n, f"{own:.3g}", "–" if p is None else f"{p:.3g}")
+        for a, n, own, p in rows
+        if a <= 8 or a % 8 == 0
+    ]
     head = ("passes since commit", "positions", "mean drift", "prompt's")
     return Section("Observation 2: a commit stays volatile", (text,), picture, head, shown)
 
@@ -177,12 +180,14 @@ def _curves(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
         ("tau by signal", "signal", True),
     ):
         mine = [r for r in rows if r["curve"].split()[0] == prefix]
-        head = ("curve", label, "correct", "same text", "speed-up", "full passes", "rows/token")
+        if not mine:
+            continue
+        head = ("curve", label, "correct", "same answer", "speed-up", "full passes", "rows/token")
         body = [
             (
                 *(r["curve"], f"{r['x']:g}"),
                 *("–" if r["accuracy_percent"] is None else f"{r['accuracy_percent']:.0f} %",),
-                f"{r['same_text_as_first_percent']:.0f} %",
+                f"{r['same_answer_percent']:.0f} %",
                 *(r["speed_up"], r["full_passes"], r["rows_per_token"]),
             )
             for r in mine
@@ -196,7 +201,8 @@ def _curves(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
 def _rule(config: GenerationConfig) -> str:
     plain = GenerationConfig()
     changed = {k: v for k, v in asdict(config).items() if v != getattr(plain, k)}
-    return ", ".join(f"{k}={v}" for k, v in changed.items()) or "window=32, threshold=0.9"
+    told = ", ".join(f"{k}={v}" for k, v in changed.items())
+    return told or "window=32, threshold=0.9"
 
 
 def _slug(caption: str) -> str:

@@ -13,16 +13,20 @@ from scipy import stats
 from entropycache.analysis.drift import Floats, Transition
 
 DRAWS = 1000
+RELIABLE = 10
+"""Positions of one age that a mean is taken of, at the least."""
 
 
 def correlate(found: Sequence[Transition]) -> dict[str, Any]:
     """Pearson's and Spearman's coefficients of entropy, and of 1 - confidence, with the mean drift
     of the other positions; Pearson's also for logarithms, and Spearman's for each layer.
 
-    The 95 % intervals come from a bootstrap over prompts with a fixed seed.
+    The first layer is left out: its values depend on a position's own token alone, so that a commit
+    cannot move those of others. The 95 % intervals come from a bootstrap over prompts with a fixed
+    seed.
     """
     groups = np.array([t.request for t in found])
-    drift = np.array([t.others for t in found])
+    drift = np.array([t.others for t in found])[:, 1:]
     mean = drift.mean(axis=1)
     signals = {
         "entropy": np.array([t.entropy for t in found]),
@@ -36,7 +40,9 @@ def correlate(found: Sequence[Transition]) -> dict[str, Any]:
             "spearman": _interval(spearman, signal, mean, groups),
         }
     layers = [spearman(signals["entropy"], drift[:, i]) for i in range(drift.shape[1])]
-    results["spearman_by_layer"] = [round(value, 4) for value in layers]
+    results["spearman_from_second_layer"] = [
+        None if np.isnan(value) else round(value, 4) for value in layers
+    ]
     return results
 
 
@@ -54,34 +60,47 @@ def spearman(x: Floats, y: Floats) -> float:
 
 def by_age(found: Sequence[Transition], limit: int = 64) -> dict[str, Any]:
     """Mean drift of committed positions by the passes since their commit, the first being that in
-    which the token itself is new, beside the drift of the prompt between the same passes; and the
-    age up to which it is more than twice that.
+    which the token itself is new, beside the drift of the prompt between the same passes (``None``
+    where there is none); and for how many passes in a row from the first it is more than twice
+    that. Ages that fewer than ``RELIABLE`` positions reach are left out.
     """
     ages = np.concatenate([t.ages for t in found])
     drift = np.concatenate([t.aged for t in found])
     prompt = np.concatenate([np.full(len(t.ages), t.prompt) for t in found])
-    known = [a for a in range(1, limit + 1) if (ages == a).any()]
+    counts = {a: int((ages == a).sum()) for a in range(1, limit + 1)}
+    known = [a for a, count in counts.items() if count >= RELIABLE]
     means = [float(drift[ages == a].mean()) for a in known]
-    beside = [float(prompt[ages == a].mean()) for a in known]
-    above = [a for a, own, other in zip(known, means, beside, strict=True) if own > 2 * other]
+    beside = [_mean_of_known(prompt[ages == a]) for a in known]
+    volatile = 0
+    for age, own, other in zip(known, means, beside, strict=True):
+        if age != volatile + 1 or other is None or own <= 2 * other:
+            break
+        volatile = age
     return {
         "ages": known,
         "mean_drift": means,
         "prompt_drift": beside,
-        "positions": [int((ages == a).sum()) for a in known],
-        "volatile_until": max(above, default=0),
+        "positions": [counts[a] for a in known],
+        "volatile_for": volatile,
     }
+
+
+def _mean_of_known(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
 
 
 def _interval(
     measure: Callable[[Floats, Floats], float], x: Floats, y: Floats, groups: np.ndarray[Any, Any]
 ) -> dict[str, Any]:
     """The coefficient and its 95 % interval, prompts drawn with replacement; ``None`` where one of
-    the two does not vary.
+    the two does not vary, and no interval where there is one prompt alone.
     """
     value = measure(x, y)
     if np.isnan(value):
         return {"value": None, "interval_95": [None, None]}
+    if len(np.unique(groups)) < 2:
+        return {"value": round(value, 4), "interval_95": [None, None]}
     members = [np.flatnonzero(groups == g) for g in np.unique(groups)]
     rng = np.random.default_rng(0)
     draws = []

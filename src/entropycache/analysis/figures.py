@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FLOOR = 1e-12
+ALL, NEVER = 0.003, 6.0
+"""Where on an axis of tau those stand that make every pass full, or the first one only."""
 
 
 def entropy_against_drift(found: Sequence[Transition], numbers: Mapping[str, Any]) -> bytes:
@@ -43,7 +45,8 @@ def drift_by_age(numbers: Mapping[str, Any]) -> bytes:
     ages, dots = numbers["ages"], {"marker": "o", "markersize": 3}
     axes.semilogy(ages, numbers["mean_drift"], color="#4c72b0", label="committed", **dots)
     prompt = "prompt, between the same passes"
-    axes.semilogy(ages, numbers["prompt_drift"], "--", color="#8c8c8c", label=prompt)
+    beside = [np.nan if value is None else value for value in numbers["prompt_drift"]]
+    axes.semilogy(ages, beside, "--", color="#8c8c8c", label=prompt)
     axes.set(
         xlabel="passes since the position was committed",
         ylabel="drift between passes, 1 − cosine",
@@ -61,34 +64,39 @@ def curve(rows: Sequence[Mapping[str, Any]], label: str, logarithmic: bool) -> b
         x = [_shown(r["x"], logarithmic) for r in mine]
         suffix = f" ({name.removeprefix('signal ')})" if name.startswith("signal") else ""
         (line,) = axes.plot(x, [_share(r) for r in mine], "-", label=f"{_what(mine)}{suffix}")
-        speed.plot(x, [r["speed_up"] for r in mine], "--", color=line.get_color())
-        for r, at in zip(mine, x, strict=True):
+        faster = [np.nan if r["speed_up"] is None else r["speed_up"] for r in mine]
+        speed.plot(x, faster, "--", color=line.get_color())
+        for r, at, rate in zip(mine, x, faster, strict=True):
             face = line.get_color() if r["default"] else "white"
-            for panel, y in ((axes, _share(r)), (speed, r["speed_up"])):
+            for panel, y in ((axes, _share(r)), (speed, rate)):
                 panel.plot(at, y, "o", markersize=5, color=line.get_color(), markerfacecolor=face)
     axes.set(xlabel=f"{label} (filled: default)", ylabel=f"{_what(rows)} (%), full lines")
     speed.set_ylabel("speed-up over no cache, dashed")
     if logarithmic:
         axes.set_xscale("log")
+        axes.set_xticks(
+            [ALL, 0.01, 0.1, 1.0, NEVER], ["every\npass", "0.01", "0.1", "1", "first\nonly"]
+        )
+        axes.minorticks_off()
     axes.legend(fontsize=7, loc="lower right")
     return _png(figure)
 
 
 def _what(rows: Sequence[Mapping[str, Any]]) -> str:
     judged = all(row["accuracy_percent"] is not None for row in rows)
-    return "correct" if judged else "same text"
+    return "correct" if judged else "same answer"
 
 
 def _share(row: Mapping[str, Any]) -> float:
     value = row["accuracy_percent"]
-    return float(row["same_text_as_first_percent"] if value is None else value)
+    return float(row["same_answer_percent"] if value is None else value)
 
 
 def _shown(x: float, logarithmic: bool) -> float:
     """Settings that have no place on a logarithmic axis stand at its ends."""
     if not logarithmic:
         return x
-    return 0.004 if x <= 0 else min(x, 4.0)
+    return ALL if x <= 0 else min(x, NEVER)
 
 
 def _figure(width: float, height: float) -> tuple[Figure, Any]:

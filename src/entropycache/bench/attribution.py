@@ -13,6 +13,8 @@ from entropycache.bench.matrix import Arm
 from entropycache.config import GenerationConfig
 from entropycache.engine import Engine
 from entropycache.errors import OptionError
+from entropycache.policies.base import KeepsFeatures, Policy, PrefersWindow
+from entropycache.rules import make_rules
 
 HEAD_ROWS = 4096
 """Rows of the head at a time where it runs on every position."""
@@ -39,6 +41,7 @@ class WholeHead:
 def whole_head(engine: Engine) -> Engine:
     """The same model with the output head on every row."""
     twin = Engine(engine.network, engine.family, engine.text)
+    twin.calibrated = engine.calibrated
     twin.runner.network = WholeHead(engine.network)  # type: ignore[assignment]
     return twin
 
@@ -49,27 +52,44 @@ def ingredients(config: GenerationConfig) -> dict[str, dict[str, Any]]:
     if config.policy.strip() != "none":
         found["the cache"] = {"policy": "none"}
     if config.tokens_per_step != 1 and config.steps != config.gen_length:
-        found["several tokens a step"] = {"tokens_per_step": 1}
+        one = {"steps": config.gen_length} if config.alg else {"tokens_per_step": 1}
+        found["several tokens a step"] = one
     if config.early_stop:
         found["early stop"] = {"early_stop": False}
     return found
 
 
-def arms(engine: Engine, config: GenerationConfig) -> list[Arm]:
+def arms(engine: Engine, asked: GenerationConfig) -> list[Arm]:
     """Plain decoding with every logit computed, each ingredient alone, all together, and all but
-    each one. The smaller output head is an ingredient too.
+    each one. The smaller output head is an ingredient too, except for a policy whose sequences have
+    a runner of their own (dLLM-Cache).
     """
+    policy, _ = make_rules(asked, engine.family, engine.calibrated)
+    config = _with_window(asked, policy)
     removable = ingredients(config)
     if not removable:
         raise OptionError("plain decoding has no ingredient that could be taken away")
-    full = whole_head(engine)
+    headed = not isinstance(policy, KeepsFeatures)
+    full = whole_head(engine) if headed else engine
     nothing = {name: value for options in removable.values() for name, value in options.items()}
     plain = GenerationConfig.of(config, **nothing)
-    found = [Arm("plain", full, plain), Arm("smaller head alone", engine, plain)]
+    found = [("plain", full, plain)]
+    found += [("smaller head alone", engine, plain)] if headed else []
     for name in removable:
         others = {k: v for n, o in removable.items() if n != name for k, v in o.items()}
-        found.append(Arm(f"{name} alone", full, GenerationConfig.of(config, **others)))
-    found.append(Arm("all together", engine, config))
+        found.append((f"{name} alone", full, GenerationConfig.of(config, **others)))
+    found.append(("all together", engine, config))
     for name, options in removable.items():
-        found.append(Arm(f"all but {name}", engine, GenerationConfig.of(config, **options)))
-    return [*found, Arm("all but the smaller head", full, config)]
+        found.append((f"all but {name}", engine, GenerationConfig.of(config, **options)))
+    found += [("all but the smaller head", full, config)] if headed else []
+    return [Arm(name, by, c, model="one") for name, by, c in found]
+
+
+def _with_window(config: GenerationConfig, policy: Policy) -> GenerationConfig:
+    """The same with its window spelt out: that which a policy prefers would go with the policy."""
+    if config.block_length or config.window or config.alg:
+        return config
+    width = config.DEFAULT_WINDOW
+    if isinstance(policy, PrefersWindow):
+        width = policy.preferred_window()
+    return GenerationConfig.of(config, window=width)

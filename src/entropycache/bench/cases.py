@@ -11,7 +11,7 @@ from entropycache.bench.matrix import Case
 from entropycache.config import GenerationConfig
 from entropycache.engine import Engine
 from entropycache.errors import OptionError
-from entropycache.problems import held_out, with_examples
+from entropycache.problems import held_out, task_names, with_examples
 from entropycache.records import read_records
 
 TASKS = ("aiw", "leg_counting", "products")
@@ -19,29 +19,34 @@ TASKS = ("aiw", "leg_counting", "products")
 
 
 def problem_cases(tasks: Sequence[str], count: int, shots: int = 0) -> list[Case]:
-    """``count`` held-out problems, as many of each task, each behind ``shots`` worked examples,
-    which are the last problems of its own task and never asked themselves.
+    """``count`` held-out problems, spread evenly over the tasks, each behind ``shots`` worked
+    examples, which are the last problems of its own task and never asked themselves.
     """
-    per_task = -(-count // len(tasks))
+    if not tasks:
+        raise OptionError(f"give at least one task; known: {', '.join(task_names())}")
     found = []
-    for task in tasks:
-        every = held_out(task)
-        if per_task + shots > len(every):
+    for i, task in enumerate(tasks):
+        every, share = held_out(task), (count + len(tasks) - 1 - i) // len(tasks)
+        if share + shots > len(every):
             raise OptionError(
-                f"{task} has {len(every)} held-out problems, not {per_task} and {shots} examples"
+                f"{task} has {len(every)} held-out problems, not {share} and {shots} examples"
             )
         examples = every[len(every) - shots :]
-        found += [Case(with_examples(p, examples), p) for p in every[:per_task]]
-    return found[:count]
+        found += [Case(with_examples(p, examples), p) for p in every[:share]]
+    return found
 
 
 def file_cases(path: Path, engine: Engine) -> list[Case]:
     """The prompts of a JSONL file, as ``entropycache generate --input`` reads it; there is nothing
     that their answers could be judged by.
     """
-    cases = [Case(record.prompt) for record in read_records(path, GenerationConfig())]
-    if not cases:
+    records = read_records(path, GenerationConfig())
+    if not records:
         raise OptionError(f"{path}: holds no prompt")
-    for case in cases:
-        engine.text.encode(case.prompt)
-    return cases
+    for record in records:
+        if record.config != GenerationConfig():
+            raise OptionError(
+                f"{path}: id {record.id!r} has decoding options; give them here alone"
+            )
+        engine.text.encode(record.prompt)
+    return [Case(record.prompt) for record in records]

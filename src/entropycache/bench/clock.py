@@ -36,7 +36,8 @@ class Clock:
         self.seconds = dict.fromkeys((*PARTS, MEASURING), 0.0)
         self._open: list[str] = []
         self._since = 0.0
-        self._cuda = device.type == "cuda"
+        self._device = device
+        self.synchronizes = device.type == "cuda"
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -70,8 +71,8 @@ class Clock:
 
     def _turn(self) -> None:
         """Give the time since the last turn to the part that is open."""
-        if self._cuda:
-            torch.cuda.synchronize()
+        if self.synchronizes:
+            torch.cuda.synchronize(self._device)
         now = time.perf_counter()
         if self._open:
             self.seconds[self._open[-1]] += now - self._since
@@ -114,7 +115,7 @@ def watch_engine(engine: Engine, clock: Clock) -> Iterator[None]:
         (module, "score", clock.timed("sampling", module.score)),
         (module, "_union", clock.timed("decision", module._union)),
         (FeaturePass, "_drifted", clock.timed("decision", FeaturePass._drifted)),
-        (Packed, "arrange", clock.timed("decision", Packed.arrange)),
+        (Packed, "arrange", _watched_arrange(clock)),
         *_watched_attention(clock),
     ]
     before = [(owner, name, owner.__dict__.get(name)) for owner, name, _ in replaced]
@@ -125,6 +126,17 @@ def watch_engine(engine: Engine, clock: Clock) -> Iterator[None]:
     finally:
         for owner, name, found in before:
             delattr(owner, name) if found is None else setattr(owner, name, found)
+
+
+def _watched_arrange(clock: Clock) -> Callable[..., Any]:
+    """What is kept of layers' inputs is a policy's cost; where nothing is, there is none."""
+    original = Packed.arrange
+    timed = clock.timed("decision", original)
+
+    def arrange(self: Packed, layer: int, x: torch.Tensor) -> Any:
+        return (timed if self._keeping else original)(self, layer, x)
+
+    return arrange
 
 
 def _watched_attention(clock: Clock) -> list[tuple[Any, str, Any]]:

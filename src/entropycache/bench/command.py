@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
@@ -12,9 +13,8 @@ from typing import Any
 import torch
 from rich.progress import track
 
-from entropycache.bench import attribution, plots, report
+from entropycache.bench import attribution, foreign, plots, report
 from entropycache.bench.cases import file_cases, problem_cases
-from entropycache.bench.foreign import Foreign, load_foreign
 from entropycache.bench.matrix import Arm, Case, Row, interleave
 from entropycache.bench.scaling import scale
 from entropycache.bench.shapes import parameters, random_engine
@@ -43,7 +43,7 @@ class Chosen:
     input: Path | None = None
 
     def cases(self, engine: Engine) -> dict[str, list[Case]]:
-        """The cases by the name of their setting."""
+        """The cases by the name of their setting, each asked for once."""
         if self.input is not None:
             return {self.input.name: file_cases(self.input, engine)}
         return {f"{n}-shot": problem_cases(self.tasks, self.count, n) for n in self.shots}
@@ -66,7 +66,7 @@ class Matrix:
     def arms(self) -> list[Arm]:
         """Every combination, plain decoding first where it is wanted."""
         engines = {m: load(m, dtype=self.dtype, device=self.device) for m in self.models}
-        foreign = {spec: load_foreign(spec) for spec in self.against}
+        theirs = {spec: foreign.load_foreign(spec) for spec in self.against}
         found = []
         for model, length in product(self.models, self.lengths):
             engine, sized = engines[model], GenerationConfig.of(self.base, gen_length=length)
@@ -74,7 +74,10 @@ class Matrix:
             if self.plain:
                 found.append(Arm(f"plain{suffix}", engine, GenerationConfig.of(sized, **PLAIN)))
             for rule in self.rules:
-                found += self._ruled(engine, sized, rule, suffix, foreign)
+                found += self._ruled(engine, sized, rule, suffix, theirs)
+        twice = [name for name, count in Counter(arm.name for arm in found).items() if count > 1]
+        if twice:
+            raise OptionError(f"asked for twice: {twice[0]}")
         return found
 
     def _ruled(
@@ -83,51 +86,75 @@ class Matrix:
         sized: GenerationConfig,
         rule: str,
         suffix: str,
-        foreign: dict[str, Foreign],
+        theirs: dict[str, foreign.Foreign],
     ) -> list[Arm]:
-        config = GenerationConfig.of(sized, **options_of(rule))
+        options = options_of(rule)
+        if not any(options.get(name) for name in ("window", "block_length", "alg")):
+            options["window"] = sized.DEFAULT_WINDOW  # the same for every policy
+        config = GenerationConfig.of(sized, **options)
         named = f"{suffix}, {rule}" if len(self.rules) > 1 else suffix
         ours = [
             Arm(f"{policy}{named}", engine, GenerationConfig.of(config, policy=policy))
             for policy in self.policies
         ]
-        return ours + [Arm(f"{n}{named}", engine, config, f) for n, f in foreign.items()]
+        return ours + [Arm(f"{n}{named}", engine, config, f) for n, f in theirs.items()]
 
 
 def options_of(rule: str) -> dict[str, Any]:
-    """Decoding options written as ``threshold=0.9,window=64``."""
-    return converted(GenerationConfig, Spec.parse(f"rule:{rule}"))
+    """Decoding options written as ``threshold=0.9,window=64``; policy and length are not among
+    them.
+    """
+    found = converted(GenerationConfig, Spec.parse(f"rule:{rule}"))
+    for name, option in (("policy", "--policy"), ("gen_length", "--gen-length")):
+        if name in found:
+            raise OptionError(f"--rule {rule}: {name} has an option of its own, {option}")
+    return found
 
 
 def compare(matrix: Matrix, chosen: Chosen, output: Path) -> None:
-    """Run a matrix, print its tables, and write JSON, CSV and pictures to ``output``."""
+    """Run a matrix, print its tables, and write JSON, CSV and pictures to ``output`` after each
+    setting. What cannot be decoded is known before anything is.
+    """
     report.make_folder(output)
     arms = matrix.arms()
-    for arm in arms:  # what cannot be decoded is known before anything is
-        arm.engine.track(0, "", arm.config) if not arm.foreign else None
+    settings = chosen.cases(arms[0].engine)
+    check(arms, settings)
+    configs = {arm.name: _described(arm) for arm in arms}
     results: dict[str, Any] = {}
-    for setting, cases in chosen.cases(arms[0].engine).items():
-        rows = _run(arms, cases, setting)
-        results[setting] = report.numbers(rows)
+    for setting, cases in settings.items():
+        results[setting] = report.numbers(_run(arms, cases, setting))
         report.show(results[setting], f"{setting}: {len(cases)} cases, interleaved")
         plots.speed_accuracy(results[setting], output / f"speed_accuracy_{setting}.png")
         plots.time_split(results[setting], output / f"time_{setting}.png")
-    flat = [
-        {"setting": setting, "name": name, **row}
-        for setting, rows_ in results.items()
-        for name, row in rows_.items()
-    ]
+        flat = [
+            {"setting": setting, "name": name, **row}
+            for setting, rows in results.items()
+            for name, row in rows.items()
+        ]
+        _save(output, "bench", {"results": results, "configs": configs}, flat)
     if len(results) > 1:
         plots.by_context(flat, output / "context.png")
-    configs = {arm.name: asdict(arm.config) for arm in arms}
-    _save(output, "bench", {"results": results, "configs": configs}, flat)
+
+
+def check(arms: Sequence[Arm], settings: Mapping[str, Sequence[Case]]) -> None:
+    """Raise what stands in the way of decoding any case by any configuration."""
+    for arm in arms:
+        for case in (case for cases in settings.values() for case in cases):
+            arm.engine.track(0, case.prompt, arm.config)
+
+
+def _described(arm: Arm) -> dict[str, Any]:
+    """The options in force; for other people's code those that it is given."""
+    return foreign.accepted(arm.foreign, arm.config) if arm.foreign else asdict(arm.config)
 
 
 def attribute(engine: Engine, config: GenerationConfig, chosen: Chosen, output: Path) -> None:
     """What each ingredient of a configuration gives."""
     report.make_folder(output)
     found = attribution.arms(engine, config)
-    for setting, cases in chosen.cases(engine).items():
+    settings = chosen.cases(engine)
+    check(found, settings)
+    for setting, cases in settings.items():
         numbers = report.numbers(_run(found, cases, setting))
         report.show(numbers, f"{config.policy}, {setting}: what each ingredient gives")
         plots.time_split(numbers, output / f"attribution_{setting}.png")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from entropycache.completion import Completion
-from entropycache.config import GenerationConfig
+from entropycache.config import COMMIT_RULES, GenerationConfig
 from entropycache.ending import Ending
 from entropycache.engine import Engine, Prompt
 from entropycache.errors import OptionError
@@ -54,9 +54,13 @@ def decode_foreign(
     and rows cannot be seen and stay 0.
     """
     ids = engine.text.encode(prompt)
-    options = _accepted(function, config)
+    options = accepted(function, config)
     began = time.perf_counter()
-    found = np.asarray(function(ids.tolist(), **options), dtype=np.int64).reshape(-1)
+    try:
+        returned: Any = function(ids.tolist(), **options)
+        found = np.asarray(getattr(returned, "cpu", lambda: returned)(), dtype=np.int64).reshape(-1)
+    except Exception as error:  # whatever their code raises
+        raise OptionError(f"{_name(function)}: {type(error).__name__}: {error}") from error
     seconds = time.perf_counter() - began
     if len(found) == len(ids) + config.gen_length:
         found = found[len(ids) :]
@@ -79,9 +83,17 @@ def decode_foreign(
     )
 
 
-def _accepted(function: Foreign, config: GenerationConfig) -> dict[str, Any]:
-    """The decoding options that the function takes by name; our policies are not among them."""
-    every = {f.name: getattr(config, f.name) for f in fields(config) if f.name != "policy"}
+def accepted(function: Foreign, config: GenerationConfig) -> dict[str, Any]:
+    """The decoding options in force that the function takes by name; the rest it decides itself.
+    What is not set is left to its own defaults, and our policies are not among them.
+    """
+    effective = config
+    if not any(getattr(config, name) is not None for name in COMMIT_RULES):
+        effective = GenerationConfig.of(effective, threshold=config.DEFAULT_THRESHOLD)
+    if not (config.block_length or config.window or config.alg):
+        effective = GenerationConfig.of(effective, window=config.DEFAULT_WINDOW)
+    values = {f.name: getattr(effective, f.name) for f in fields(config) if f.name != "policy"}
+    every = {name: value for name, value in values.items() if value is not None}
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return every

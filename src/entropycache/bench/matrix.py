@@ -43,6 +43,8 @@ class Arm:
     engine: Engine
     config: GenerationConfig
     foreign: Foreign | None = None
+    model: str = ""
+    """Where engines of one model are compared with each other: its name."""
 
     @property
     def dtype(self) -> str:
@@ -83,15 +85,16 @@ class Row:
         solved, seconds = self.solved, sum(d.seconds for d in self.done)
         tokens = sum(d.answer_tokens for d in self.done)
         rates = ratio_interval(_rates(self.done), _rates(base.done))
-        same = [a.text == b.text for a, b in zip(self.done, base.done, strict=True)]
+        same = [_answer(a) == _answer(b) for a, b in zip(self.done, base.done, strict=True)]
         canvas = sum(len(d.token_ids) for d in self.done)
         return {
             "policy": self.arm.config.policy if not self.arm.foreign else "",
+            "compared_with": base.arm.name,
             "dtype": self.arm.dtype,
             "cases": len(self.done),
             "accuracy_percent": round(100 * statistics.mean(solved), 1) if solved else None,
             "accuracy_interval_95": wilson(sum(solved), len(solved)) if solved else None,
-            "same_text_as_first_percent": round(100 * statistics.mean(same), 1),
+            "same_answer_percent": round(100 * statistics.mean(same), 1),
             "tokens_per_second": round(self.speed, 1),
             "canvas_tokens_per_second": round(canvas / seconds, 1) if seconds else 0.0,
             "speed_up": round(self.speed / base.speed, 2) if base.speed else None,
@@ -102,7 +105,7 @@ class Row:
             "tokens_per_step": _ratio(_commits(self.done), sum(d.forwards for d in self.done)),
             "forwards": round(statistics.mean(d.forwards for d in self.done), 2),
             "full_passes": round(statistics.mean(d.full_passes for d in self.done), 2),
-            "rows_per_token": _ratio(sum(d.rows_computed for d in self.done), tokens),
+            "rows_per_token": _ratio(sum(d.rows_computed for d in self.done), tokens) or None,
             "time_percent": self._shares(),
         }
 
@@ -147,13 +150,27 @@ def _decoded(arm: Arm, case: Case, clock: Clock) -> Completion:
     completion = task.close()
     if completion.error is not None:
         raise NonFiniteLogitsError(f"{arm.name}: {completion.error}")
-    completion.seconds = clock.total
-    completion.tokens_per_second = _ratio(completion.answer_tokens, clock.total)
+    completion.seconds = _unwatched(arm, case) if clock.synchronizes else clock.total
+    completion.tokens_per_second = _ratio(completion.answer_tokens, completion.seconds)
     return completion
+
+
+def _answer(done: Completion) -> list[int]:
+    return done.token_ids[: done.answer_tokens]
 
 
 def _rates(done: Sequence[Completion]) -> list[tuple[float, float]]:
     return [(d.answer_tokens, d.seconds) for d in done]
+
+
+def _unwatched(arm: Arm, case: Case) -> float:
+    """Seconds of a run whose device nobody waits for between the parts of a step."""
+    task = arm.engine.track(0, case.prompt, arm.config)
+    clock = Clock(arm.engine.network.embedding.device)
+    with clock.part("engine"):
+        for step in decode([task.request], arm.engine.runner):
+            task.note(step)
+    return clock.total
 
 
 def _commits(done: Sequence[Completion]) -> int:

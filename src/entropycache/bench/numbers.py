@@ -20,12 +20,15 @@ def wilson(solved: int, count: int) -> tuple[float, float]:
 
 def ratio_interval(
     over: Sequence[tuple[float, float]], under: Sequence[tuple[float, float]], draws: int = 2000
-) -> tuple[float, float]:
-    """The 95 % interval of a ratio of two rates by bootstrap over problems.
+) -> tuple[float, float] | None:
+    """The 95 % interval of a ratio of two rates by bootstrap over problems; ``None`` where it has
+    no meaning: one problem alone, or no tokens.
 
     ``over`` and ``under`` are (tokens, seconds) of the same problems in two configurations; the
     rates are all tokens over all seconds. The draws have a fixed seed.
     """
+    if len(over) < 2 or not sum(t for t, _ in under) or not sum(t for t, _ in over):
+        return None
     a, b = np.asarray(over, dtype=float), np.asarray(under, dtype=float)
     picks = np.random.default_rng(0).integers(0, len(a), (draws, len(a)))
     x, y = a[picks].sum(axis=1), b[picks].sum(axis=1)

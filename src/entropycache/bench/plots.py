@@ -23,19 +23,24 @@ COLOURS = {
 
 
 def speed_accuracy(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """A point for each configuration, its 95 % intervals as lines."""
+    """A point for each configuration, its 95 % intervals as lines; no picture where answers cannot
+    be judged.
+    """
+    if all(row["accuracy_percent"] is None for row in found.values()):
+        return
     figure, axes = _figure(7.5, 4.8)
     for i, (name, row) in enumerate(found.items()):
         if row["accuracy_percent"] is None or row["speed_up"] is None:
             continue
         x, y = row["speed_up"], row["accuracy_percent"]
         low, high = row["accuracy_interval_95"]
-        left, right = row["speed_up_interval_95"]
+        left, right = row["speed_up_interval_95"] or (x, x)
         colour = f"C{i % 10}"
         axes.plot([x, x], [low, high], color=colour, alpha=0.4)
         axes.plot([left, right], [y, y], color=colour, alpha=0.4)
         axes.plot(x, y, marker="o", color=colour, label=name, linestyle="none")
-    axes.set(xlabel=f"speed-up over {next(iter(found))}", ylabel="correct (%)", xscale="log")
+    bases = dict.fromkeys(row["compared_with"] for row in found.values())
+    axes.set(xlabel=f"speed-up over {', '.join(bases)}", ylabel="correct (%)", xscale="log")
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5))
     _save(figure, path)
 

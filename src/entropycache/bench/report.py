@@ -17,18 +17,25 @@ from entropycache.machine import machine, versions
 
 
 def numbers(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
-    """The numbers of each row beside those of the first."""
-    return {row.arm.name: row.numbers(rows[0]) for row in rows}
+    """The numbers of each row beside those of the first of its model and length."""
+    return {row.arm.name: row.numbers(_base(row, rows)) for row in rows}
+
+
+def _base(row: Row, rows: Sequence[Row]) -> Row:
+    def kind(other: Row) -> tuple[object, int]:
+        return other.arm.model or other.arm.engine, other.arm.config.gen_length
+
+    return next(other for other in rows if kind(other) == kind(row))
 
 
 COLUMNS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "correct": lambda r: _percent(r["accuracy_percent"]),
-    "same text": lambda r: _percent(r["same_text_as_first_percent"]),
+    "same answer": lambda r: _percent(r["same_answer_percent"]),
     "tokens/s": lambda r: f"{r['tokens_per_second']:.1f}",
     "speed-up": lambda r: "–" if r["speed_up"] is None else f"{r['speed_up']:.2f}×",
     "passes": lambda r: f"{r['forwards']:.1f}",
     "full": lambda r: f"{r['full_passes']:.1f}",
-    "rows/token": lambda r: f"{r['rows_per_token']:.1f}",
+    "rows/token": lambda r: "–" if r["rows_per_token"] is None else f"{r['rows_per_token']:.1f}",
     "deciding": lambda r: _share(r, "decision"),
     "network": lambda r: _share(r, "network"),
 }
@@ -59,7 +66,12 @@ def show_scaling(rows: Sequence[Mapping[str, Any]], title: str) -> None:
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write a result with what it was measured on."""
-    text = json.dumps({"machine": machine(), "versions": versions(), **data}, indent=1) + "\n"
+    text = (
+        json.dumps(
+            {"machine": machine(), "versions": versions(), **data}, indent=1, allow_nan=False
+        )
+        + "\n"
+    )
     write_bytes(path, text.encode())
 
 

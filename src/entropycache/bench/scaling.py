@@ -33,8 +33,8 @@ def scale(
     engine: Engine, canvases: Sequence[int], policies: Sequence[str] = POLICIES, steps: int = 20
 ) -> Iterator[dict[str, Any]]:
     """One row of numbers for each policy and canvas length; medians over ``steps`` steps."""
-    if min(canvases) <= GENERATED:
-        raise OptionError(f"a canvas must be longer than its {GENERATED} generated positions")
+    if min(canvases) < GENERATED:
+        raise OptionError(f"a canvas has at least its {GENERATED} generated positions")
     if SETTLED + steps > GENERATED // COMMITTED:
         raise OptionError(f"at most {GENERATED // COMMITTED - SETTLED} steps can be timed")
     _measure(engine, canvases[0], policies[-1], 2)  # warm-up

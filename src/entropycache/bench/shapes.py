@@ -10,6 +10,7 @@ import torch
 
 from entropycache.engine import Engine
 from entropycache.errors import OptionError
+from entropycache.models.devices import pick_device
 from entropycache.models.dream import DREAM
 from entropycache.models.family import Family
 from entropycache.models.llada import LLADA
@@ -71,7 +72,7 @@ def engine_of(
     shape: Shape, family: Family, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> Engine:
     """An engine over random weights of any shape; its last two tokens are end and mask."""
-    network = random_network(shape, dtype=dtype).to(device)
+    network = random_network(shape, dtype=dtype).to(pick_device(device))
     network.requires_grad_(False)
     text = Text(None, shape.vocab_size - 1, frozenset({shape.vocab_size - 2}), shape.vocab_size)
     return Engine(network, family, text)

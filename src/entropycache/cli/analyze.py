@@ -7,15 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from entropycache.cli.bench import TASKS, Input, Output, Tasks, split
+from entropycache.cli.bench import Count, Input, Output, Tasks, chosen
 from entropycache.cli.common import Device, Dtype, Model, app, load_engine, needs_extra
 from entropycache.config import GenerationConfig
 from entropycache.errors import OptionError
 from entropycache.options import decoding_options
 
 PARTS = ("drift", "ablations")
-Count = Annotated[int, typer.Option(min=1, help="problems in all")]
-Shots = Annotated[int, typer.Option(min=0, help="worked examples in front of each problem")]
+Shots = Annotated[
+    int | None, typer.Option(min=0, help="worked examples in front of each problem (default 0)")
+]
 
 
 @app.command()
@@ -23,9 +24,9 @@ Shots = Annotated[int, typer.Option(min=0, help="worked examples in front of eac
 def analyze(
     options: dict[str, Any],
     model: Model = "tiny",
-    tasks: Tasks = TASKS,
-    count: Count = 30,
-    shots: Shots = 0,
+    tasks: Tasks = None,
+    count: Count = None,
+    shots: Shots = None,
     input: Input = None,
     part: Annotated[
         list[str], typer.Option(help="drift or ablations; may be repeated; default both")
@@ -43,10 +44,11 @@ def analyze(
         raise OptionError(f"--part must be {' or '.join(PARTS)}, not {wrong[0]!r}")
     config = _without_policy(options, "analyze compares cache policies of its own")
     needs_extra("eval", "analyze", "scipy")
-    from entropycache.analysis.command import analyze, chosen_cases, engines
+    asked = chosen(tasks, count, None if shots is None else [shots], input)
+    from entropycache.analysis.command import analyze, engines
 
     precise, engine = engines(model, dtype, device)
-    cases = chosen_cases(engine, split(tasks), count, shots, input)
+    (cases,) = asked.cases(engine).values()
     analyze(model, precise, engine, cases, config, output, part)
 
 
@@ -61,9 +63,9 @@ def calibrate(
     target_agreement: Annotated[
         float, typer.Option(help="share of tokens as without a cache, above 0 and at most 1")
     ] = 0.99,
-    tasks: Tasks = TASKS,
-    count: Count = 60,
-    shots: Shots = 0,
+    tasks: Tasks = None,
+    count: Annotated[int | None, typer.Option(min=1, help="problems (default 60)")] = None,
+    shots: Shots = None,
     save: Annotated[
         bool, typer.Option("--save", help="save it beside the model, as --policy calibrated")
     ] = False,
@@ -74,10 +76,11 @@ def calibrate(
     decoding options given.
     """
     config = _without_policy(options, "calibrate finds the policy")
-    from entropycache.analysis.command import chosen_cases, run_calibration, save_calibration
+    asked = chosen(tasks, count, None if shots is None else [shots], prompts, usual=60)
+    from entropycache.analysis.command import run_calibration, save_calibration
 
     engine = load_engine(model, dtype, device)
-    cases = chosen_cases(engine, split(tasks), count, shots, prompts)
+    (cases,) = asked.cases(engine).values()
     found = run_calibration(engine, [case.prompt for case in cases], config, target_agreement)
     typer.echo(f"use --policy {found.policy}")
     if save:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from entropycache.cli.common import Device, Dtype, Model, app, import_policy, load_engine
 from entropycache.config import GenerationConfig
+from entropycache.errors import OptionError
 from entropycache.options import decoding_options
+
+if TYPE_CHECKING:
+    from entropycache.bench.command import Chosen
 
 TASKS = "aiw,leg_counting,products"
 bench_app = typer.Typer(add_completion=False, invoke_without_command=True)
 app.add_typer(bench_app, name="bench")
 
-Tasks = Annotated[str, typer.Option(help="held-out tasks, with commas between")]
-Count = Annotated[int, typer.Option(min=1, help="problems in all")]
-Shots = Annotated[list[int], typer.Option(min=0, help="worked examples in front; may be repeated")]
+Tasks = Annotated[
+    str | None, typer.Option(help=f"held-out tasks, with commas between (default {TASKS})")
+]
+Count = Annotated[int | None, typer.Option(min=1, help="problems in all (default 30)")]
+Shots = Annotated[
+    list[int] | None,
+    typer.Option(min=0, help="worked examples in front; may be repeated (default 0)"),
+]
 Input = Annotated[Path | None, typer.Option(help="JSONL file of prompts in place of the tasks")]
 Output = Annotated[Path, typer.Option(help="folder for JSON, CSV and pictures")]
 
@@ -41,9 +50,9 @@ def bench(
     against: Annotated[
         list[str], typer.Option(help="MODULE:FUNCTION of other people's code; may be repeated")
     ] = [],  # noqa: B006
-    tasks: Tasks = TASKS,
-    count: Count = 30,
-    shots: Shots = [0],  # noqa: B006
+    tasks: Tasks = None,
+    count: Count = None,
+    shots: Shots = None,
     input: Input = None,
     output: Output = Path("bench"),
     dtype: Dtype = "auto",
@@ -53,14 +62,15 @@ def bench(
     problem.
     """
     if context.invoked_subcommand is not None:
+        _refuse_options(context)
         return
     for spec in policy:
         import_policy(spec)
-    from entropycache.bench.command import Chosen, Matrix, compare
+    from entropycache.bench.command import Matrix, compare
 
     lists = (tuple(model), tuple(policy), tuple(rule), tuple(gen_length))
     matrix = Matrix(*lists, plain, tuple(against), dtype, device)
-    compare(matrix, Chosen(split(tasks), count, tuple(shots), input), output)
+    compare(matrix, chosen(tasks, count, shots, input), output)
 
 
 @bench_app.command()
@@ -68,9 +78,9 @@ def bench(
 def attribution(
     options: dict[str, Any],
     model: Model = "tiny",
-    tasks: Tasks = TASKS,
-    count: Count = 30,
-    shots: Shots = [0],  # noqa: B006
+    tasks: Tasks = None,
+    count: Count = None,
+    shots: Shots = None,
     input: Input = None,
     output: Output = Path("bench"),
     dtype: Dtype = "auto",
@@ -79,10 +89,10 @@ def attribution(
     """What each ingredient of a configuration gives: alone, and taken away from the whole."""
     import_policy(options.get("policy"))
     config = GenerationConfig.of(**options)
-    from entropycache.bench.command import Chosen, attribute
+    from entropycache.bench.command import attribute
 
-    chosen = Chosen(split(tasks), count, tuple(shots), input)
-    attribute(load_engine(model, dtype, device), config, chosen, output)
+    asked = chosen(tasks, count, shots, input)
+    attribute(load_engine(model, dtype, device), config, asked, output)
 
 
 @bench_app.command()
@@ -99,7 +109,7 @@ def scaling(
     steps: Annotated[int, typer.Option(min=2, help="steps timed for each")] = 20,
     output: Output = Path("bench"),
     dtype: Annotated[str, typer.Option(help="bfloat16, float32 or float64")] = "bfloat16",
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")] = "cpu",
+    device: Device = "auto",
 ) -> None:
     """Time of steps and of decisions against the canvas, on random weights of a published shape."""
     for spec in policy:
@@ -110,6 +120,26 @@ def scaling(
     scale_up(Scaling(shape, layers, canvases, policies, steps, dtype, device), output)
 
 
-def split(text: str) -> tuple[str, ...]:
-    """The parts of a list with commas."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+def chosen(
+    tasks: str | None,
+    count: int | None,
+    shots: list[int] | None,
+    input: Path | None,
+    usual: int = 30,
+) -> Chosen:
+    """What is decoded; tasks, count and shots are refused beside a file of prompts."""
+    from entropycache.bench.command import Chosen
+
+    if input is not None and (tasks, count, shots or None) != (None, None, None):
+        raise OptionError("a file of prompts has no --tasks, --count or --shots")
+    wanted = tuple(part.strip() for part in (tasks or TASKS).split(",") if part.strip())
+    return Chosen(wanted, count or usual, tuple(dict.fromkeys(shots or [0])), input)
+
+
+def _refuse_options(context: typer.Context) -> None:
+    """Options that stand before a command of bench would be lost."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise OptionError(f"{option} stands before {context.invoked_subcommand}; put it behind")

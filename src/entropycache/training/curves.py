@@ -4,28 +4,34 @@ tokens seen. Reads the run's log, knows nothing of training itself.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from entropycache.lines import read_lines
+
+TITLES = {
+    "val": "validation loss (nats a token)",
+    "exact": "exact match, decoded plainly (%)",
+}
+
 
 def draw_curves(log: Path, path: Path) -> None:
-    """Two panels over millions of tokens; a task that was not evaluated has no line."""
+    """A panel for each kind of number in the log, over millions of tokens."""
     from matplotlib.figure import Figure
 
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
-    losses, shares = figure.subplots(1, 2)
-    for panel, kind, title in (
-        (losses, "val", "validation loss (nats a token)"),
-        (shares, "exact", "exact match, decoded plainly (%)"),
-    ):
-        for name, points in _lines(lines, kind).items():
+    entries = [entry for _, entry in read_lines(log, unfinished=True)]
+    found = {kind: lines for kind in TITLES if (lines := _lines(entries, kind))}
+    if not found:
+        return
+    figure = Figure(figsize=(6.5 * len(found), 4.2), layout="constrained")
+    panels = figure.subplots(1, len(found), squeeze=False)[0]
+    for panel, (kind, lines) in zip(panels, found.items(), strict=True):
+        for name, points in lines.items():
             panel.plot(*zip(*points, strict=True), marker="o", markersize=2.5, label=name)
-        panel.set(xlabel="million tokens seen", title=title)
+        panel.set(xlabel="million tokens seen", title=TITLES[kind])
+        panel.set_yscale("log" if kind == "val" else "linear")
         panel.grid(alpha=0.25)
-    losses.set_yscale("log")
-    losses.legend(fontsize=7)
+    panels[0].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5))
     figure.savefig(path, dpi=110)
 
 

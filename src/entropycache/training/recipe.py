@@ -59,11 +59,29 @@ STAGES = (
 """A run from random weights: copying first, then the warm start, both forms in turn, and masked
 diffusion alone while the rate falls.
 """
+_FURTHER_WEIGHTS = {
+    "products": 2.0,
+    "leg_counting": 1.0,
+    "family_relationships": 1.5,
+    "chain_sum": 1.5,
+    "aiw": 0.4,
+    "simple_equations": 1.0,
+    "word_sequence_reversal": 0.6,
+    "gsm_symbolic": 0.15,
+}
 FURTHER = (
-    Stage(0, _mixture(3.5, 0.0, 0.05), _FORMS, 1.5e-3),
-    Stage(370, _mixture(3.5, 0.0, 0.08), (Objective.MASKED,), 1.5e-3),
+    Stage(
+        0,
+        Mixture(_FURTHER_WEIGHTS | {FACTS: 3.0, COPYING: 0.4}, few_shot=0.0, long_tail=0.06),
+        (Objective.AUTOREGRESSIVE, Objective.MASKED_INVERSE),
+    ),
+    Stage(
+        850,
+        Mixture(_FURTHER_WEIGHTS | {"products": 2.5, FACTS: 2.5}, few_shot=0.1, long_tail=0.08),
+        (Objective.MASKED_INVERSE,),
+    ),
 )
-"""A run that goes on from trained weights: the last one made, 510 steps with a decay of 270."""
+"""A run that goes on from trained weights: the last one made, 1,250 steps with a decay of 420."""
 
 
 def vocabulary_texts() -> Iterator[str]:

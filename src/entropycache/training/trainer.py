@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from entropycache.errors import OptionError
+from entropycache.lines import drop_unfinished_line
 from entropycache.models import loading
 from entropycache.models.random import random_network
 from entropycache.models.transformer import Transformer
@@ -75,6 +76,8 @@ class Trainer:
         if state.exists():
             _check_resumed(config, folder / "train.json")
             self._restore(torch.load(state, weights_only=True))
+        if (folder / "log.jsonl").exists():
+            drop_unfinished_line(folder / "log.jsonl")
         (folder / "train.json").write_text(json.dumps(asdict(config), indent=1))
         self._forward: Callable[..., Tensor] = hidden_states
         # Half as fast again after a minute for each length of batch, where products of matrices
