@@ -20,11 +20,16 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def compared(arms: Sequence[Arm], cases: Sequence[Case]) -> list[Row]:
-    """All arms on all cases, telling speeds on the way."""
+    """All arms on all cases, telling speeds on the way; after Ctrl-C the cases that all did."""
     rows: list[Row] = []
-    for i, rows in enumerate(interleave(arms, cases), 1):
-        speeds = ", ".join(f"{row.arm.name} {row.speed:.0f}" for row in rows)
-        print(f"{i}/{len(cases)} tokens/s: {speeds}", file=sys.stderr, flush=True)
+    try:
+        for i, rows in enumerate(interleave(arms, cases), 1):
+            speeds = ", ".join(f"{row.arm.name} {row.speed:.1f}" for row in rows)
+            print(f"{i}/{len(cases)} tokens/s: {speeds}", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        complete = min(len(row.parts) for row in rows)
+        for row in rows:
+            del row.cases[complete:], row.done[complete:], row.parts[complete:]
     return rows
 
 

@@ -23,10 +23,13 @@ POLICIES = (
     *("elastic:variant=released", "elastic:variant=paper", "dkv-decode", "dllm"),
 )
 RULES: dict[str, dict[str, Any]] = {
-    "one token a step": {"tokens_per_step": 1},
-    "threshold 0.9": {"threshold": 0.9},
+    "one token a step": {"tokens_per_step": 1, "block_length": 32},
+    "threshold 0.9": {"threshold": 0.9, "window": 32},
 }
-ORDERED = {"tokens_per_step": 1, "order": "left-to-right"}
+"""In blocks for one token a step: a sliding window goes on to the end of the canvas, whose end
+tokens are the surest, before it fills in the answer, so that nothing stops early.
+"""
+ORDERED = {"tokens_per_step": 1, "order": "left-to-right", "block_length": 32}
 """dKV-Cache-Greedy needs an order drawn in advance; it is shown beside no cache in it."""
 PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, early_stop=False)
 
@@ -46,10 +49,11 @@ def main() -> None:
     wanted |= {("left to right", p): {"policy": p, **ORDERED} for p in ("none", "dkv-greedy")}
     arms = [Arm("plain", engine, PLAIN)] if options.plain else []
     arms += [
-        Arm(f"{rule}/{policy}", engine, GenerationConfig.of(window=32, **config))
+        Arm(f"{rule}/{policy}", engine, GenerationConfig.of(**config))
         for (rule, policy), config in wanted.items()
     ]
-    found = numbers(common.compared(arms, cases))
+    rows = common.compared(arms, cases)
+    found = numbers(rows)
     for name, row in found.items():
         rule, _, _ = name.partition("/")
         base = found.get(f"{rule}/none", found[next(iter(found))])
@@ -59,7 +63,7 @@ def main() -> None:
     common.save(
         f"policies_{options.shots}_shot" if options.shots else "policies",
         " ".join(["python benchmarks/policies.py", *sys.argv[1:]]),
-        problems=len(cases),
+        problems=len(rows[0].done),
         tasks=tasks,
         shots=options.shots,
         rows=found,

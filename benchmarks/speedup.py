@@ -27,7 +27,7 @@ PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, earl
 SEVERAL = {"window": 32, "threshold": 0.9}
 CONFIGS = {
     "plain": PLAIN,
-    "cache alone": GenerationConfig.of(PLAIN, policy="entropy", window=32),
+    "cache alone": GenerationConfig.of(PLAIN, policy="entropy"),
     "several tokens alone": GenerationConfig.of(PLAIN, **SEVERAL),
     "early stop alone": GenerationConfig.of(PLAIN, early_stop=True),
     "all together": GenerationConfig.of(PLAIN, policy="entropy", early_stop=True, **SEVERAL),
@@ -57,10 +57,15 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--shots", type=int, default=0, help="worked examples in front of each")
     parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--removed", action="store_true", help="also all but one ingredient each")
     options = parser.parse_args()
     tasks = options.tasks.split(",")
     cases = problem_cases(tasks, options.count, options.shots)
-    configs = CONFIGS
+    configs = {
+        n: c
+        for n, c in CONFIGS.items()
+        if options.removed or n == "all but the cache" or "all but" not in n
+    }
     if options.sweep:
         best = CONFIGS["all together"]
         configs = {"all but the cache": CONFIGS["all but the cache"]}
@@ -75,7 +80,7 @@ def main() -> None:
     common.save(
         f"sweep{shots}" if options.sweep else f"speedup{shots}",
         " ".join(["python benchmarks/speedup.py", *sys.argv[1:]]),
-        problems=len(cases),
+        problems=len(rows[0].done),
         tasks=tasks,
         shots=options.shots,
         rows=numbers(rows),

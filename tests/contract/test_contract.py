@@ -121,8 +121,11 @@ def check_invariants(engine, prompt, config, steps):
 def test_a_ragged_batch_equals_its_single_runs(engines, family, policy, options):
     engine = engines(family)
     config = settings(policy, options)
-    alone = [engine.generate(prompt, config) for prompt in PROMPTS]
-    together = engine.generate(PROMPTS, config, batch_size=3)
+    # A canvas of masks alone looks the same from everywhere: all its confidences tie exactly, and
+    # rounding, which differs from processor to processor, would decide.
+    prompts = [prompt or [7] for prompt in PROMPTS]
+    alone = [engine.generate(prompt, config) for prompt in prompts]
+    together = engine.generate(prompts, config, batch_size=3)
     for single, batched in zip(alone, together, strict=True):
         assert batched.token_ids == single.token_ids
         assert batched.commits == single.commits

@@ -68,11 +68,15 @@ def analyze(
 
 
 def one_by_one(config: GenerationConfig) -> GenerationConfig:
-    """One token a step, unless the options ask for another rule: each step is then a point of its
-    own.
+    """One token a step in blocks of 32, unless the options ask for another rule: each step is then
+    a point of its own. Blocks, because a sliding window would go on to the end tokens of the whole
+    canvas, which are the surest, before the answer is there.
     """
-    asked = any(getattr(config, name) is not None for name in COMMIT_RULES)
-    return config if asked else GenerationConfig.of(config, tokens_per_step=1)
+    if any(getattr(config, name) is not None for name in COMMIT_RULES):
+        return config
+    windowed = config.window or config.block_length
+    blocks = {} if windowed else {"block_length": 32}
+    return GenerationConfig.of(config, tokens_per_step=1, **blocks)
 
 
 def run_calibration(

@@ -5,6 +5,7 @@ a file of prompts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from entropycache.bench.matrix import Case
@@ -19,12 +20,12 @@ TASKS = ("aiw", "leg_counting", "products")
 
 
 def problem_cases(tasks: Sequence[str], count: int, shots: int = 0) -> list[Case]:
-    """``count`` held-out problems, spread evenly over the tasks, each behind ``shots`` worked
+    """``count`` held-out problems, the tasks taking turns, each behind ``shots`` worked
     examples, which are the last problems of its own task and never asked themselves.
     """
     if not tasks:
         raise OptionError(f"give at least one task; known: {', '.join(task_names())}")
-    found = []
+    found: list[list[Case]] = []
     for i, task in enumerate(tasks):
         every, share = held_out(task), (count + len(tasks) - 1 - i) // len(tasks)
         if share + shots > len(every):
@@ -32,8 +33,8 @@ def problem_cases(tasks: Sequence[str], count: int, shots: int = 0) -> list[Case
                 f"{task} has {len(every)} held-out problems, not {share} and {shots} examples"
             )
         examples = every[len(every) - shots :]
-        found += [Case(with_examples(p, examples), p) for p in every[:share]]
-    return found
+        found.append([Case(with_examples(p, examples), p) for p in every[:share]])
+    return [case for turn in zip_longest(*found) for case in turn if case is not None]
 
 
 def file_cases(path: Path, engine: Engine) -> list[Case]:
