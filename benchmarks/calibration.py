@@ -17,8 +17,6 @@ from entropycache.analysis.calibrate import agreement, calibrate
 from entropycache.bench.cases import TASKS
 from entropycache.problems import held_out
 
-TARGETS = (0.99, 0.95, 0.9)
-
 
 def main() -> None:
     """Calibrate on ``--count`` problems of each task and decode the next ``--unseen``."""
@@ -26,6 +24,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--unseen", type=int, default=60)
     parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--targets", default="0.99,0.95")
     options = parser.parse_args()
     engine, config, tasks = load("tiny"), GenerationConfig(), options.tasks.split(",")
     seen = [p.chat for t in tasks for p in held_out(t)[: options.count]]
@@ -34,7 +33,7 @@ def main() -> None:
     plain = engine.generate(unseen, config, policy="none")
     assert isinstance(plain, list)
     rows = {}
-    for target in TARGETS:
+    for target in map(float, options.targets.split(",")):
         found = calibrate(engine, seen, config, target)
         done = engine.generate(unseen, config, policy=found.policy)
         assert isinstance(done, list)

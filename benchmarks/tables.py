@@ -147,22 +147,23 @@ def calibrated() -> str:
 
 
 def observed() -> str:
-    """Both observations in numbers."""
-    of = json.loads((ROOT / "docs" / "analysis" / "analysis.json").read_text())
-    entropy, confidence = (of["correlation"][s] for s in ("entropy", "1 - confidence"))
-    rows = [
-        [
-            name,
-            *(
-                f"{n['value']:.2f} ({n['interval_95'][0]:.2f} … {n['interval_95'][1]:.2f})"
-                for n in (numbers["spearman"], numbers["pearson"], numbers["pearson_of_logarithms"])
-            ),
-        ]
-        for name, numbers in (("entropy", entropy), ("1 − confidence", confidence))
-    ]
-    head = ["signal", "Spearman", "Pearson", "Pearson of logarithms"]
-    found = of["correlation"]
-    return f"{found['points']} steps of {found['prompts']} prompts:\n\n{table(head, rows)}"
+    """Correlation of entropy and of confidence with drift, under both commit rules."""
+    rows = []
+    for rule, folder in (("one token a step", "."), ("threshold 0.9", "threshold")):
+        file = ROOT / "docs" / "analysis" / folder / "analysis.json"
+        found = json.loads(file.read_text())["correlation"]
+        for name in ("entropy", "1 - confidence"):
+            rows.append(
+                [
+                    f"{rule}, {name}",
+                    f"{found['points']} of {found['prompts']}",
+                    *(
+                        "{:.2f} ({:.2f} … {:.2f})".format(n["value"], *n["interval_95"])
+                        for n in (found[name]["spearman"], found[name]["pearson_of_logarithms"])
+                    ),
+                ]
+            )
+    return table(["", "steps of prompts", "Spearman", "Pearson of logarithms"], rows)
 
 
 SECTIONS = {
