@@ -16,12 +16,11 @@ from typing import Any
 
 import common
 
-from entropycache import GenerationConfig, load
+from entropycache import load
 from entropycache.bench.numbers import wilson
 from entropycache.models.loading import locate
 from entropycache.problems import held_out, task_names
-
-PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, gen_length=256)
+from entropycache.training.evaluate import accuracy
 
 
 def kept(digest: str) -> dict[str, Any]:
@@ -43,9 +42,7 @@ def main() -> None:
     digest = weights.hexdigest()[:16]
     for task in options.tasks.split(","):
         problems = held_out(task)[: options.count]
-        done = engine.generate([p.chat for p in problems], PLAIN, batch_size=16)
-        assert isinstance(done, list)
-        solved = sum(p.solved_by(c.text) for p, c in zip(problems, done, strict=True))
+        solved = round(accuracy(engine, problems) * len(problems))
         found = {
             "problems": len(problems),
             "exact_match_percent": round(100 * solved / len(problems), 1),

@@ -14,8 +14,7 @@ import common
 
 from entropycache import GenerationConfig, load
 from entropycache.analysis.calibrate import agreement, calibrate
-from entropycache.bench.cases import TASKS
-from entropycache.problems import held_out
+from entropycache.problems import LEARNT, held_out
 
 
 def main() -> None:
@@ -23,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--unseen", type=int, default=60)
-    parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--tasks", default=",".join(LEARNT))
     parser.add_argument("--targets", default="0.99,0.95")
     options = parser.parse_args()
     engine, config, tasks = load("tiny"), GenerationConfig(), options.tasks.split(",")

@@ -14,9 +14,11 @@ from typing import Any
 import common
 
 from entropycache import GenerationConfig, load
-from entropycache.bench.cases import TASKS, problem_cases
+from entropycache.bench.cases import problem_cases
 from entropycache.bench.matrix import Arm
 from entropycache.bench.report import numbers
+from entropycache.config import PLAIN
+from entropycache.problems import LEARNT
 
 POLICIES = (
     *("none", "entropy", "fast-prefix", "fast-dual", "d2:variant=released", "d2:variant=paper"),
@@ -31,14 +33,13 @@ tokens are the surest, before it fills in the answer, so that nothing stops earl
 """
 ORDERED = {"tokens_per_step": 1, "order": "left-to-right", "block_length": 32}
 """dKV-Cache-Greedy needs an order drawn in advance; it is shown beside no cache in it."""
-PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, early_stop=False)
 
 
 def main() -> None:
     """Read the options, run, save."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--tasks", default=",".join(LEARNT))
     parser.add_argument("--shots", type=int, default=0, help="worked examples in front of each")
     parser.add_argument("--plain", action="store_true", help="also decode the whole region plainly")
     options = parser.parse_args()

@@ -30,9 +30,10 @@ from typing import Any
 
 import common
 import torch
-from load import TASKS, Reply, ask, requests, soak
+from load import Reply, ask, requests, soak
 
 from entropycache import GenerationConfig, load
+from entropycache.problems import LEARNT
 
 CONCURRENCIES = (1, 4, 16)
 GEN_LENGTH = 64
@@ -106,7 +107,7 @@ async def batch(port: int, bodies: list[dict[str, Any]], concurrency: int) -> li
 def measure(port: int, rounds: int) -> dict[str, dict[str, Row]]:
     """Every concurrency, every way of decoding, round after round."""
     rows = {name: {str(c): Row() for c in CONCURRENCIES} for name in KINDS}
-    problems = common.problems(TASKS, 48)
+    problems = common.problems(LEARNT, 48)
     prompts = itertools.cycle(load("tiny").text.encode(p.chat).tolist() for p in problems)
     for kind in KINDS.values():
         asyncio.run(ask(port, {"prompt": next(prompts), "gen_length": GEN_LENGTH, **kind}))
@@ -125,7 +126,7 @@ def measure(port: int, rounds: int) -> dict[str, dict[str, Row]]:
 def company(count: int = 32) -> dict[str, str]:
     """How many answers are the same alone and among 16 others, token for token, in each dtype."""
     config = GenerationConfig(gen_length=GEN_LENGTH, **KINDS["entropy"])
-    prompts = [p.chat for p in common.problems(TASKS, count)]
+    prompts = [p.chat for p in common.problems(LEARNT, count)]
     found = {}
     for dtype in ("float32", "bfloat16"):
         engine = load("tiny", dtype=dtype, device="cpu")
@@ -197,7 +198,7 @@ def main() -> None:
         command,
         dtype=options.dtype,
         gen_length=GEN_LENGTH,
-        tasks=TASKS,
+        tasks=LEARNT,
         decoding=KINDS,
         by_concurrency=numbers,
         same_alone_and_among_16=company(),

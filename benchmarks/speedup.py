@@ -15,15 +15,15 @@ import common
 import torch
 
 from entropycache import Engine, GenerationConfig, load
-from entropycache.bench.cases import TASKS, problem_cases
+from entropycache.bench.cases import problem_cases
 from entropycache.bench.matrix import Arm, Case, Row
 from entropycache.bench.report import numbers
+from entropycache.config import PLAIN
 from entropycache.models.loading import native_bfloat16
-from entropycache.problems import held_out
+from entropycache.problems import LEARNT, held_out
 
 TAUS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 99.0)
 
-PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, early_stop=False)
 SEVERAL = {"window": 32, "threshold": 0.9}
 CONFIGS = {
     "plain": PLAIN,
@@ -54,7 +54,7 @@ def main() -> None:
     """Read the options, run, save."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--tasks", default=",".join(LEARNT))
     parser.add_argument("--shots", type=int, default=0, help="worked examples in front of each")
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--removed", action="store_true", help="also all but one ingredient each")

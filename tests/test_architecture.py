@@ -16,6 +16,7 @@ ALLOWED = {
     "plan": set(),
     "choices": set(),
     "machine": set(),
+    "imports": {"errors"},
     "coercion": {"errors"},
     "config": {"choices", "coercion", "errors"},
     "specs": {"errors"},
@@ -24,7 +25,7 @@ ALLOWED = {
     "density": set(),
     "store": {"plan"},
     "models": {"plan", "errors", "config"},
-    "policies": {"plan", "errors", "specs", "sequence", "density"},
+    "policies": {"imports", "plan", "errors", "specs", "sequence", "density"},
     "strategies": {"choices", "plan", "errors", "config", "sequence", "density"},
     "scoring": {"plan", "errors", "choices"},
     "attention": set(),
@@ -68,6 +69,7 @@ ALLOWED = {
         "problems",
     },
     "bench": {
+        "imports",
         *("machine", "policies", "rules"),
         *("attention", "completion", "config", "ending", "engine", "errors", "features", "loop"),
         *("models", "packing", "plan", "problems", "records", "runner", "sequence", "specs"),
@@ -92,15 +94,18 @@ ALLOWED = {
     },
     "commands": {"completion", "errors", "config", "engine", "observers", "records", "policies"},
     "server": {
+        "rules",
         *("completion", "config", "ending", "engine", "errors", "loop", "plan", "policies"),
         *("problems", "sequence", "text"),
     },
     "evaluation": {
+        "rules",
         "machine",
         *("completion", "config", "engine", "errors", "lines", "policies", "problems", "text"),
         "training",
     },
     "cli": {
+        "problems",
         "analysis",
         "bench",
         "options",

@@ -47,6 +47,19 @@ def error_of(response, status: int = 400) -> dict:
     return error
 
 
+def test_a_calibrated_policy_goes_by_its_name_where_there_is_one(client):
+    body = {"prompt": "1 + 1", "policy": "calibrated", "max_tokens": 4}
+    assert error_of(client.post(TEXT, json=body))["param"] == "policy"
+    engine = small_engine()
+    engine.calibrated = "entropy:tau=0.5,k=8"
+    defaults = GenerationConfig(gen_length=12)
+    with TestClient(create_app(engine, ServerSettings("small", defaults, **LIMITS))) as calibrated:
+        named = calibrated.post(TEXT, json=body)
+        spelt = calibrated.post(TEXT, json={**body, "policy": engine.calibrated})
+    assert named.status_code == 200, named.text
+    assert named.json()["choices"] == spelt.json()["choices"]
+
+
 @pytest.mark.parametrize("kind", [ChatRequest, CompletionRequest, CanvasRequest])
 def test_every_decoding_option_is_a_field_of_every_request(kind):
     names = {item.name for item in dataclasses.fields(GenerationConfig)} - {"max_new_tokens"}

@@ -143,6 +143,23 @@ class GenerationConfig:
         return cls(**(values | options))
 
     @property
+    def windowed(self) -> bool:
+        """Whether the options say which window is used; Dream's sampler is one such."""
+        return bool(self.block_length or self.window or self.alg)
+
+    @property
+    def ruled(self) -> bool:
+        """Whether the options say how many tokens a step commits."""
+        return any(getattr(self, name) is not None for name in COMMIT_RULES)
+
+    def in_force(self, preferred_window: int = DEFAULT_WINDOW) -> GenerationConfig:
+        """The same with the window and the commit rule spelt out that act where none is given."""
+        spelt: dict[str, Any] = {} if self.ruled else {"threshold": self.DEFAULT_THRESHOLD}
+        if not self.windowed:
+            spelt["window"] = preferred_window
+        return GenerationConfig.of(self, **spelt)
+
+    @property
     def blocks(self) -> int:
         """How many blocks the generated region has; one under a sliding window."""
         return math.ceil(self.gen_length / self.block_length) if self.block_length else 1
@@ -210,3 +227,7 @@ class GenerationConfig:
         value = getattr(self, name)
         if value is not None and not holds(value):
             raise OptionError(f"{name} must be {accepted}, not {value}")
+
+
+PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, early_stop=False)
+"""Plain decoding: one token a step, every pass full, the whole region decoded."""

@@ -154,6 +154,7 @@ class Engine:
                 raise OptionError(f"infilling fills every mask given; {name} has no meaning there")
         ids = self.text.encode_masked(prompt)
         start = int((ids == self.text.mask_id).argmax())
+        self._check_length(start, len(ids) - start)
         region = {"gen_length": len(ids) - start, "early_stop": False}
         settings = GenerationConfig.of(config, **(options | region))
         task = self._tracked(0, ids, start, settings)
@@ -198,7 +199,6 @@ class Engine:
     def _tracked(
         self, number: int, canvas: Positions, start: int, config: GenerationConfig
     ) -> Tracked:
-        self._check_length(start, len(canvas) - start)
         ending = Ending(self.text, config.stop, config.max_new_tokens)
         policy, strategy = make_rules(config, self.family, self.calibrated)
         sequence = Canvas(canvas, self.text.mask_id, start)

@@ -1,9 +1,10 @@
-"""What numbers were measured on: processor, threads, versions."""
+"""What numbers were measured on and by: processor, threads, versions, command."""
 
 from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +13,11 @@ from typing import Any
 import torch
 
 PACKAGES = ("entropycache", "torch", "transformers", "numpy")
+
+
+def command() -> str:
+    """The command as it was typed."""
+    return " ".join(["entropycache", *sys.argv[1:]])
 
 
 def machine() -> dict[str, Any]:

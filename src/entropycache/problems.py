@@ -9,6 +9,9 @@ from importlib.resources import files
 
 from entropycache.errors import OptionError
 
+LEARNT = ("aiw", "leg_counting", "products")
+"""The tasks that the embedded model answers best: what is measured on it where none are named."""
+
 
 @dataclass(frozen=True)
 class HeldOut:

@@ -19,11 +19,8 @@ def make_rules(
     """A fresh policy and strategy for one request; ``calibrated`` is what a policy of that name
     stands for. Raises ``OptionError`` where they do not go together.
     """
-    policy = make_policy(_spec(config.policy, calibrated), family.sources)
-    width = config.DEFAULT_WINDOW
-    if isinstance(policy, PrefersWindow):
-        width = policy.preferred_window()
-    strategy = make_strategy(config, width)
+    policy = make_policy(spec_of(config.policy, calibrated), family.sources)
+    strategy = make_strategy(in_force(config, policy))
     if isinstance(policy, NeedsOrder) and policy.needs_order and not strategy.order.drawn:
         raise OptionError(
             f"policy {config.policy} needs an order drawn in advance: give order=random or "
@@ -32,7 +29,19 @@ def make_rules(
     return policy, strategy
 
 
-def _spec(policy: str, calibrated: str | None) -> str:
+def in_force(config: GenerationConfig, policy: Policy) -> GenerationConfig:
+    """The options with those spelt out that act beside ``policy`` where none is given: a policy may
+    have been published with a window of its own.
+    """
+    if isinstance(policy, PrefersWindow):
+        return config.in_force(policy.preferred_window())
+    return config.in_force()
+
+
+def spec_of(policy: str, calibrated: str | None) -> str:
+    """The spec that a request's policy stands for: ``calibrated`` for one of that name, itself for
+    any other. Raises ``OptionError`` where nothing was calibrated.
+    """
     if policy.strip() != CALIBRATED:
         return policy
     if calibrated is None:

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from entropycache.analysis.drift import Floats
+from entropycache.bench.numbers import resamples
+from entropycache.bench.report import write_bytes
 from entropycache.completion import Completion, Frame
 from entropycache.config import GenerationConfig
 from entropycache.engine import Engine, Prompt
@@ -59,10 +61,7 @@ class Calibration:
     def save(self, folder: Path) -> Path:
         """Write it beside a model, where ``policy="calibrated"`` finds it."""
         path = folder / SAVED
-        try:
-            path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise OptionError(f"{path}: cannot be written: {error.strerror}") from error
+        write_bytes(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
         return path
 
 
@@ -165,5 +164,5 @@ def agreement(plain: Completion, other: Completion) -> float:
 
 def _low(agreed: Floats, draws: int = 2000) -> float:
     """The low end of the mean's 95 % interval, prompts drawn with replacement; a fixed seed."""
-    picks = np.random.default_rng(0).integers(0, len(agreed), (draws, len(agreed)))
-    return float(np.quantile(agreed[picks].mean(axis=1), 0.025))
+    means = agreed[resamples(len(agreed), draws)].mean(axis=1)
+    return float(np.quantile(means, 0.025))

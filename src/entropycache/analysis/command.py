@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,10 +17,11 @@ from entropycache.analysis.drift import Transition, transitions
 from entropycache.analysis.page import Section, page
 from entropycache.bench import report
 from entropycache.bench.matrix import Case, interleave
-from entropycache.config import COMMIT_RULES, GenerationConfig
+from entropycache.bench.shapes import parameters
+from entropycache.config import GenerationConfig
 from entropycache.engine import Engine, Prompt, load
 from entropycache.errors import OptionError
-from entropycache.machine import machine, versions
+from entropycache.machine import command, machine, versions
 from entropycache.models import loading
 
 
@@ -48,16 +48,15 @@ def analyze(
     if "ablations" in parts:
         results["ablations"] = _ablations(engine, cases, curves)
         sections += _curves(results["ablations"])
-    command = " ".join(["entropycache", *sys.argv[1:]])
     facts = {
-        "command": command,
+        "command": command(),
         "model": model,
         "prompts": len(cases),
         **{f"decoding for {part}": _rule(under[part]) for part in parts},
         **machine(),
         **versions(),
     }
-    report.write_json(output / "analysis.json", {"command": command, "model": model, **results})
+    report.write_json(output / "analysis.json", {"command": command(), "model": model, **results})
     for section in sections:
         for caption, picture in section.pictures.items():
             report.write_bytes(output / f"{_slug(caption)}.png", picture)
@@ -72,10 +71,9 @@ def one_by_one(config: GenerationConfig) -> GenerationConfig:
     a point of its own. Blocks, because a sliding window would go on to the end tokens of the whole
     canvas, which are the surest, before the answer is there.
     """
-    if any(getattr(config, name) is not None for name in COMMIT_RULES):
+    if config.ruled:
         return config
-    windowed = config.window or config.block_length
-    blocks = {} if windowed else {"block_length": 32}
+    blocks = {} if config.windowed else {"block_length": 32}
     return GenerationConfig.of(config, tokens_per_step=1, **blocks)
 
 
@@ -104,8 +102,7 @@ def engines(model: str, dtype: str, device: str) -> tuple[Engine, Engine]:
     for everything else.
     """
     engine = load(model, dtype=dtype, device=device)
-    size = sum(p.numel() for p in engine.network.parameters())
-    if dtype != "auto" or size > 200_000_000:
+    if dtype != "auto" or parameters(engine) > 200_000_000:
         return engine, engine
     return load(model, dtype="float64", device=device), engine
 

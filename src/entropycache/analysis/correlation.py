@@ -11,6 +11,7 @@ import numpy as np
 from scipy import stats
 
 from entropycache.analysis.drift import Floats, Transition
+from entropycache.bench.numbers import resamples
 
 DRAWS = 1000
 RELIABLE = 10
@@ -102,10 +103,9 @@ def _interval(
     if len(np.unique(groups)) < 2:
         return {"value": round(value, 4), "interval_95": [None, None]}
     members = [np.flatnonzero(groups == g) for g in np.unique(groups)]
-    rng = np.random.default_rng(0)
     draws = []
-    for _ in range(DRAWS):
-        picked = np.concatenate([members[i] for i in rng.integers(0, len(members), len(members))])
+    for prompts in resamples(len(members), DRAWS):
+        picked = np.concatenate([members[i] for i in prompts])
         draws.append(measure(x[picked], y[picked]))
     low, high = np.nanpercentile(draws, (2.5, 97.5))
     return {"value": round(value, 4), "interval_95": [round(float(low), 4), round(float(high), 4)]}

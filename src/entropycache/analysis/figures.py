@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from entropycache.analysis.drift import Transition
+from entropycache.bench.plots import new_figure, png
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+DPI = 120
 FLOOR = 1e-12
 ALL, NEVER = 0.003, 6.0
 """Where on an axis of tau those stand that make every pass full, or the first one only."""
@@ -22,7 +20,7 @@ def entropy_against_drift(found: Sequence[Transition], numbers: Mapping[str, Any
     """A point for each step, both axes logarithmic, and the median of each tenth of the points."""
     entropy = np.maximum([t.entropy for t in found], FLOOR)
     drift = np.maximum([t.others.mean() for t in found], FLOOR)
-    figure, axes = _figure(6.4, 4.6)
+    figure, axes = new_figure(6.4, 4.6)
     axes.loglog(entropy, drift, "o", markersize=3.5, alpha=0.4, color="#4c72b0", markeredgewidth=0)
     tenths = np.array_split(np.argsort(entropy, kind="stable"), 10)
     middles = [(np.median(entropy[t]), np.median(drift[t])) for t in tenths if len(t)]
@@ -36,12 +34,12 @@ def entropy_against_drift(found: Sequence[Transition], numbers: Mapping[str, Any
     )
     axes.title.set_fontsize(9)
     axes.legend(fontsize=8)
-    return _png(figure)
+    return png(figure, DPI)
 
 
 def drift_by_age(numbers: Mapping[str, Any]) -> bytes:
     """Mean drift of committed positions against the passes since their commit."""
-    figure, axes = _figure(6.4, 4.2)
+    figure, axes = new_figure(6.4, 4.2)
     ages, dots = numbers["ages"], {"marker": "o", "markersize": 3}
     axes.semilogy(ages, numbers["mean_drift"], color="#4c72b0", label="committed", **dots)
     prompt = "prompt, between the same passes"
@@ -52,12 +50,12 @@ def drift_by_age(numbers: Mapping[str, Any]) -> bytes:
         ylabel="drift between passes, 1 − cosine",
     )
     axes.legend(fontsize=8)
-    return _png(figure)
+    return png(figure, DPI)
 
 
 def curve(rows: Sequence[Mapping[str, Any]], label: str, logarithmic: bool) -> bytes:
     """Accuracy and speed-up against one setting; the default is the filled point."""
-    figure, axes = _figure(6.4, 3.6)
+    figure, axes = new_figure(6.4, 3.6)
     speed = axes.twinx()
     for name in dict.fromkeys(row["curve"] for row in rows):
         mine = [r for r in rows if r["curve"] == name]
@@ -79,7 +77,7 @@ def curve(rows: Sequence[Mapping[str, Any]], label: str, logarithmic: bool) -> b
         )
         axes.minorticks_off()
     axes.legend(fontsize=7, loc="lower right")
-    return _png(figure)
+    return png(figure, DPI)
 
 
 def _what(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -97,18 +95,3 @@ def _shown(x: float, logarithmic: bool) -> float:
     if not logarithmic:
         return x
     return ALL if x <= 0 else min(x, NEVER)
-
-
-def _figure(width: float, height: float) -> tuple[Figure, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots()
-    axes.grid(alpha=0.25)
-    return figure, axes
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = BytesIO()
-    figure.savefig(buffer, dpi=120, format="png")
-    return buffer.getvalue()

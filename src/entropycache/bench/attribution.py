@@ -13,8 +13,8 @@ from entropycache.bench.matrix import Arm
 from entropycache.config import GenerationConfig
 from entropycache.engine import Engine
 from entropycache.errors import OptionError
-from entropycache.policies.base import KeepsFeatures, Policy, PrefersWindow
-from entropycache.rules import make_rules
+from entropycache.policies.base import KeepsFeatures
+from entropycache.rules import in_force, make_rules
 
 HEAD_ROWS = 4096
 """Rows of the head at a time where it runs on every position."""
@@ -65,7 +65,7 @@ def arms(engine: Engine, asked: GenerationConfig) -> list[Arm]:
     a runner of their own (dLLM-Cache).
     """
     policy, _ = make_rules(asked, engine.family, engine.calibrated)
-    config = _with_window(asked, policy)
+    config = in_force(asked, policy)  # a window that the policy prefers would go with it
     removable = ingredients(config)
     if not removable:
         raise OptionError("plain decoding has no ingredient that could be taken away")
@@ -83,13 +83,3 @@ def arms(engine: Engine, asked: GenerationConfig) -> list[Arm]:
         found.append((f"all but {name}", engine, GenerationConfig.of(config, **options)))
     found += [("all but the smaller head", full, config)] if headed else []
     return [Arm(name, by, c, model="one") for name, by, c in found]
-
-
-def _with_window(config: GenerationConfig, policy: Policy) -> GenerationConfig:
-    """The same with its window spelt out: that which a policy prefers would go with the policy."""
-    if config.block_length or config.window or config.alg:
-        return config
-    width = config.DEFAULT_WINDOW
-    if isinstance(policy, PrefersWindow):
-        width = policy.preferred_window()
-    return GenerationConfig.of(config, window=width)

@@ -15,9 +15,6 @@ from entropycache.errors import OptionError
 from entropycache.problems import held_out, task_names, with_examples
 from entropycache.records import read_records
 
-TASKS = ("aiw", "leg_counting", "products")
-"""Those that the embedded model answers best."""
-
 
 def problem_cases(tasks: Sequence[str], count: int, shots: int = 0) -> list[Case]:
     """``count`` held-out problems, the tasks taking turns, each behind ``shots`` worked

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.progress import track
 
 from entropycache.bench import attribution, foreign, plots, report
@@ -18,19 +16,12 @@ from entropycache.bench.cases import file_cases, problem_cases
 from entropycache.bench.matrix import Arm, Case, Row, interleave
 from entropycache.bench.scaling import scale
 from entropycache.bench.shapes import parameters, random_engine
-from entropycache.config import GenerationConfig
+from entropycache.config import PLAIN, GenerationConfig
 from entropycache.engine import Engine, load
 from entropycache.errors import OptionError
+from entropycache.machine import command
 from entropycache.models.loading import DTYPES
 from entropycache.specs import Spec, converted
-
-PLAIN: dict[str, Any] = {
-    "policy": "none",
-    "tokens_per_step": 1,
-    "block_length": 32,
-    "early_stop": False,
-}
-"""Plain decoding: one token a step, every pass full, the whole region decoded."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +52,6 @@ class Matrix:
     against: tuple[str, ...] = ()
     dtype: str = "auto"
     device: str = "auto"
-    base: GenerationConfig = field(default_factory=GenerationConfig)
 
     def arms(self) -> list[Arm]:
         """Every combination, plain decoding first where it is wanted."""
@@ -69,10 +59,12 @@ class Matrix:
         theirs = {spec: foreign.load_foreign(spec) for spec in self.against}
         found = []
         for model, length in product(self.models, self.lengths):
-            engine, sized = engines[model], GenerationConfig.of(self.base, gen_length=length)
+            engine, sized = engines[model], GenerationConfig(gen_length=length)
             suffix = _suffix(self, model, length)
             if self.plain:
-                found.append(Arm(f"plain{suffix}", engine, GenerationConfig.of(sized, **PLAIN)))
+                found.append(
+                    Arm(f"plain{suffix}", engine, GenerationConfig.of(PLAIN, gen_length=length))
+                )
             for rule in self.rules:
                 found += self._ruled(engine, sized, rule, suffix, theirs)
         twice = [name for name, count in Counter(arm.name for arm in found).items() if count > 1]
@@ -88,10 +80,8 @@ class Matrix:
         suffix: str,
         theirs: dict[str, foreign.Foreign],
     ) -> list[Arm]:
-        options = options_of(rule)
-        if not any(options.get(name) for name in ("window", "block_length", "alg")):
-            options["window"] = sized.DEFAULT_WINDOW  # the same for every policy
-        config = GenerationConfig.of(sized, **options)
+        # Spelt out, so that a window is the same for every policy.
+        config = GenerationConfig.of(sized, **options_of(rule)).in_force()
         named = f"{suffix}, {rule}" if len(self.rules) > 1 else suffix
         ours = [
             Arm(f"{policy}{named}", engine, GenerationConfig.of(config, policy=policy))
@@ -192,16 +182,12 @@ def scale_up(asked: Scaling, output: Path) -> None:
 
 
 def _run(arms: Sequence[Arm], cases: Sequence[Case], setting: str) -> list[Row]:
-    rows: list[Row] = []
-    for rows in track(interleave(arms, cases), f"decoding {setting}", total=len(cases)):  # noqa: B007
-        pass
-    return rows
+    running = interleave(arms, cases)
+    return list(track(running, f"decoding {setting}", total=len(cases)))[-1]
 
 
 def _save(output: Path, name: str, data: dict[str, Any], flat: Sequence[dict[str, Any]]) -> None:
-    command = " ".join(["entropycache", *sys.argv[1:]])
-    threads = {"threads": torch.get_num_threads()}
-    report.write_json(output / f"{name}.json", {"command": command, **threads, **data})
+    report.write_json(output / f"{name}.json", {"command": command(), **data})
     report.write_csv(output / f"{name}.csv", flat)
     print(f"wrote {output}/{name}.json, {name}.csv and pictures")
 

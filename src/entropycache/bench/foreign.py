@@ -4,21 +4,19 @@ prompts and settings.
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from entropycache.completion import Completion
-from entropycache.config import COMMIT_RULES, GenerationConfig
+from entropycache.config import GenerationConfig
 from entropycache.ending import Ending
 from entropycache.engine import Engine, Prompt
 from entropycache.errors import OptionError
+from entropycache.imports import imported
 from entropycache.sequence import Sequence as Canvas
 
 Foreign = Callable[..., Sequence[int]]
@@ -35,12 +33,7 @@ def load_foreign(spec: str) -> Foreign:
     module, colon, name = spec.partition(":")
     if not (module and colon and name):
         raise OptionError(f"--against takes MODULE:FUNCTION, not {spec!r}")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        found: Any = getattr(importlib.import_module(module), name, None)
-    except Exception as error:  # whatever the module's own code raises
-        raise OptionError(f"--against {spec}: {module} cannot be imported: {error}") from error
+    found: Any = imported(module, name, f"--against {spec}")
     if not callable(found):
         raise OptionError(f"--against {spec}: {module} has no function {name}")
     function: Foreign = found
@@ -87,12 +80,7 @@ def accepted(function: Foreign, config: GenerationConfig) -> dict[str, Any]:
     """The decoding options in force that the function takes by name; the rest it decides itself.
     What is not set is left to its own defaults, and our policies are not among them.
     """
-    effective = config
-    if not any(getattr(config, name) is not None for name in COMMIT_RULES):
-        effective = GenerationConfig.of(effective, threshold=config.DEFAULT_THRESHOLD)
-    if not (config.block_length or config.window or config.alg):
-        effective = GenerationConfig.of(effective, window=config.DEFAULT_WINDOW)
-    values = {f.name: getattr(effective, f.name) for f in fields(config) if f.name != "policy"}
+    values = {k: v for k, v in vars(config.in_force()).items() if k != "policy"}
     every = {name: value for name, value in values.items() if value is not None}
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def wilson(solved: int, count: int) -> tuple[float, float]:
@@ -16,6 +17,13 @@ def wilson(solved: int, count: int) -> tuple[float, float]:
     centre = (p + z * z / (2 * count)) / (1 + z * z / count)
     half = z * math.sqrt(p * (1 - p) / count + z * z / (4 * count**2)) / (1 + z * z / count)
     return round(100 * (centre - half), 1), round(100 * (centre + half), 1)
+
+
+def resamples(count: int, draws: int) -> NDArray[np.int64]:
+    """Indices ``(draws, count)`` of a bootstrap: each row draws from 0 … count - 1 with
+    replacement. The seed is fixed.
+    """
+    return np.random.default_rng(0).integers(0, count, (draws, count))
 
 
 def ratio_interval(
@@ -30,7 +38,7 @@ def ratio_interval(
     if len(over) < 2 or not sum(t for t, _ in under) or not sum(t for t, _ in over):
         return None
     a, b = np.asarray(over, dtype=float), np.asarray(under, dtype=float)
-    picks = np.random.default_rng(0).integers(0, len(a), (draws, len(a)))
+    picks = resamples(len(a), draws)
     x, y = a[picks].sum(axis=1), b[picks].sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = (x[:, 0] / x[:, 1]) / (y[:, 0] / y[:, 1])

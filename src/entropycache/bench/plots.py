@@ -5,11 +5,12 @@ the context.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from entropycache.bench.clock import PARTS
-from entropycache.errors import OptionError
+from entropycache.bench.report import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +29,7 @@ def speed_accuracy(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """
     if all(row["accuracy_percent"] is None for row in found.values()):
         return
-    figure, axes = _figure(7.5, 4.8)
+    figure, axes = new_figure(7.5, 4.8)
     for i, (name, row) in enumerate(found.items()):
         if row["accuracy_percent"] is None or row["speed_up"] is None:
             continue
@@ -42,13 +43,13 @@ def speed_accuracy(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     bases = dict.fromkeys(row["compared_with"] for row in found.values())
     axes.set(xlabel=f"speed-up over {', '.join(bases)}", ylabel="correct (%)", xscale="log")
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5))
-    _save(figure, path)
+    write_bytes(path, png(figure))
 
 
 def time_split(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """A bar for each configuration: network, decision, sampling, engine."""
     rows = {name: row["time_percent"] for name, row in found.items() if row["time_percent"]}
-    figure, axes = _figure(8, 1.2 + 0.32 * len(rows))
+    figure, axes = new_figure(8, 1.2 + 0.32 * len(rows))
     left = [0.0] * len(rows)
     for part in PARTS:
         widths = [row[part] for row in rows.values()]
@@ -57,12 +58,12 @@ def time_split(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     axes.invert_yaxis()
     axes.set(xlabel="share of the time (%)", xlim=(0, 100))
     axes.legend(ncols=4, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    _save(figure, path)
+    write_bytes(path, png(figure))
 
 
 def by_context(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Speed against the mean length of the prompts, a line for each configuration."""
-    figure, axes = _figure(7.5, 4.8)
+    figure, axes = new_figure(7.5, 4.8)
     for name in dict.fromkeys(row["name"] for row in rows):
         mine = sorted(
             (r["prompt_tokens"], r["tokens_per_second"]) for r in rows if r["name"] == name
@@ -70,12 +71,12 @@ def by_context(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
         axes.plot(*zip(*mine, strict=True), marker="o", label=name)
     axes.set(xlabel="tokens of the prompt (mean)", ylabel="tokens per second", yscale="log")
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5))
-    _save(figure, path)
+    write_bytes(path, png(figure))
 
 
 def scaling(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Time of a step, and of its decision, against the canvas."""
-    figure, axes = _figure(7.5, 4.8)
+    figure, axes = new_figure(7.5, 4.8)
     for i, policy in enumerate(dict.fromkeys(row["policy"] for row in rows)):
         mine = [row for row in rows if row["policy"] == policy]
         canvas = [row["canvas"] for row in mine]
@@ -87,10 +88,11 @@ def scaling(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
             axes.plot(canvas, decided, "o--", color=f"C{i}", label=f"{policy}: decision")
     axes.set(xlabel="canvas (positions)", ylabel="milliseconds", xscale="log", yscale="log")
     axes.legend(fontsize=8)
-    _save(figure, path)
+    write_bytes(path, png(figure))
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Any]:
+def new_figure(width: float, height: float) -> tuple[Figure, Any]:
+    """A figure of so many inches with one panel and a faint grid."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -99,8 +101,8 @@ def _figure(width: float, height: float) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def _save(figure: Figure, path: Path) -> None:
-    try:
-        figure.savefig(path, dpi=110)
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be written: {error.strerror}") from error
+def png(figure: Figure, dpi: int = 110) -> bytes:
+    """A figure as a PNG."""
+    buffer = BytesIO()
+    figure.savefig(buffer, dpi=dpi, format="png")
+    return buffer.getvalue()

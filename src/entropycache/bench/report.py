@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -66,26 +67,19 @@ def show_scaling(rows: Sequence[Mapping[str, Any]], title: str) -> None:
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write a result with what it was measured on."""
-    text = (
-        json.dumps(
-            {"machine": machine(), "versions": versions(), **data}, indent=1, allow_nan=False
-        )
-        + "\n"
-    )
-    write_bytes(path, text.encode())
+    told = {"machine": machine(), "versions": versions(), **data}
+    write_bytes(path, (json.dumps(told, indent=1, allow_nan=False) + "\n").encode())
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """One line a row; nested numbers become columns of their own."""
     flat = [_flat(row) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
-    try:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, names)
-            writer.writeheader()
-            writer.writerows(flat)
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be written: {error.strerror}") from error
+    text = StringIO(newline="")
+    writer = csv.DictWriter(text, names)
+    writer.writeheader()
+    writer.writerows(flat)
+    write_bytes(path, text.getvalue().encode())
 
 
 def make_folder(folder: Path) -> None:

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from entropycache.cli.common import Device, Dtype, Model, app, import_policy, load_engine
+from entropycache.cli.common import Device, Dtype, Model, app, import_policy, listed, load_engine
 from entropycache.config import GenerationConfig
 from entropycache.errors import OptionError
 from entropycache.options import decoding_options
+from entropycache.problems import LEARNT
 
 if TYPE_CHECKING:
     from entropycache.bench.command import Chosen
 
-TASKS = "aiw,leg_counting,products"
 bench_app = typer.Typer(add_completion=False, invoke_without_command=True)
 app.add_typer(bench_app, name="bench")
 
 Tasks = Annotated[
-    str | None, typer.Option(help=f"held-out tasks, with commas between (default {TASKS})")
+    str | None,
+    typer.Option(help=f"held-out tasks, with commas between (default {','.join(LEARNT)})"),
 ]
 Count = Annotated[int | None, typer.Option(min=1, help="problems in all (default 30)")]
 Shots = Annotated[
@@ -132,7 +133,7 @@ def chosen(
 
     if input is not None and (tasks, count, shots or None) != (None, None, None):
         raise OptionError("a file of prompts has no --tasks, --count or --shots")
-    wanted = tuple(part.strip() for part in (tasks or TASKS).split(",") if part.strip())
+    wanted = LEARNT if tasks is None else listed(tasks)
     return Chosen(wanted, count or usual, tuple(dict.fromkeys(shots or [0])), input)
 
 

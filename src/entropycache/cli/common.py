@@ -27,6 +27,11 @@ def import_policy(spec: str | None) -> None:
         external.import_policy(spec)
 
 
+def listed(text: str) -> tuple[str, ...]:
+    """The names in a list with commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def load_engine(model: str, dtype: str, device: str) -> Engine:
     """Load a model, importing torch only now."""
     from entropycache.engine import load

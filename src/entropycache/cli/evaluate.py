@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from entropycache.cli.common import Device, Dtype, Model, app, import_policy, needs_extra
+from entropycache.cli.common import Device, Dtype, Model, app, import_policy, listed, needs_extra
 from entropycache.config import GenerationConfig
 from entropycache.options import decoding_options
 
@@ -65,7 +65,7 @@ def evaluate(
         model=model,
         dtype=dtype,
         device=device,
-        tasks=tuple(name.strip() for name in (tasks or "").split(",") if name.strip()),
+        tasks=listed(tasks or ""),
         preset=preset,
         limit=limit if limit is None or limit % 1 else int(limit),
         num_fewshot=num_fewshot,

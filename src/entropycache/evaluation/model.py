@@ -24,7 +24,7 @@ from entropycache.evaluation.answers import Answer, Likelihood
 from entropycache.evaluation.generation import checked_options, positive, request_config
 from entropycache.evaluation.journal import Journal, digest
 from entropycache.evaluation.prompts import Templated, pair, template, tokens
-from entropycache.policies.saved import CALIBRATED
+from entropycache.rules import spec_of
 
 Job = tuple[list[int], GenerationConfig]
 
@@ -64,8 +64,8 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
         else:
             device = ranks.own_device(device)
             self.engine, self.name = load(str(model), dtype=dtype, device=device), str(model)
-        if self.options.get("policy") == CALIBRATED and self.engine.calibrated:
-            self.options["policy"] = self.engine.calibrated  # what is recorded and journalled
+        if policy := self.options.get("policy"):  # what is recorded and journalled
+            self.options["policy"] = spec_of(policy, self.engine.calibrated)
         self.journal: Journal | None = None
         self.expect: Callable[[int], None] = lambda requests: None
         self.watch: Callable[[int], None] = lambda finished: None

@@ -31,8 +31,7 @@ def tokens(text: Text, prompt: str) -> list[int]:
     """Ids of a prompt; the tokenizer adds its special tokens unless they are there."""
     if text.tokenizer is None or not isinstance(prompt, Templated):
         return [int(i) for i in text.encode(prompt)]
-    ids = text.tokenizer.encode(str(prompt), add_special_tokens=False)
-    return [int(i) for i in text.encode(list(ids))]
+    return [int(i) for i in text.encode_rest(str(prompt))]
 
 
 def pair(text: Text, context: str, continuation: str) -> tuple[list[int], list[int]]:

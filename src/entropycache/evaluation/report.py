@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
-from entropycache.config import COMMIT_RULES, GenerationConfig
+from entropycache.config import GenerationConfig
 from entropycache.evaluation.answers import Answer, Likelihood
 from entropycache.policies import make_policy
-from entropycache.policies.base import PrefersWindow, Sources
+from entropycache.policies.base import Sources
+from entropycache.rules import in_force
 
 _KEPT = (
     *("text", "error", "finish_reason", "forwards", "full_passes", "rows_computed"),
@@ -60,16 +61,10 @@ def resolved(config: GenerationConfig, sources: Sources) -> dict[str, Any]:
     """Every decoding option as it acts on a model family with these ``sources``: the policy's own
     options and the defaults of rules included.
     """
-    values, policy = asdict(config), make_policy(config.policy, sources)
+    policy = make_policy(config.policy, sources)
     own: list[str] = [f.name for f in fields(policy) if f.init] if is_dataclass(policy) else []
-    values["policy_options"] = {name: getattr(policy, name) for name in own}
-    if not (config.block_length or config.window or config.alg):
-        values["window"] = config.DEFAULT_WINDOW
-        if isinstance(policy, PrefersWindow):
-            values["window"] = policy.preferred_window()
-    if all(values[name] is None for name in COMMIT_RULES):
-        values["threshold"] = config.DEFAULT_THRESHOLD
-    return values
+    told = {"policy_options": {name: getattr(policy, name) for name in own}}
+    return asdict(in_force(config, policy)) | told
 
 
 def _sample(

@@ -39,10 +39,8 @@ def build(wanted: Wanted) -> dict[str, Any]:
 
     Raises ``OptionError`` for unknown names, and for data that is not to be had.
     """
-    ours, published = set(offline.names()), []
-    for name in wanted.names:
-        if name not in ours:
-            published.append(name)
+    ours = set(offline.names())
+    published = [name for name in wanted.names if name not in ours]
     if wanted.data_dir and not published:
         raise OptionError("--data-dir is for lm_eval's tasks; those named have their data here")
     # Reading lm_eval's thousands of configurations takes seconds, which offline tasks need not.

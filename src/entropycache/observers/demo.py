@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text as Line
 
 from entropycache.completion import Frame
-from entropycache.config import GenerationConfig
+from entropycache.config import PLAIN, GenerationConfig
 from entropycache.ending import Ending
 from entropycache.engine import Engine
 from entropycache.problems import HeldOut, held_out
@@ -59,9 +59,8 @@ def run_demo(engine: Engine, policy: str) -> None:
     with a table.
     """
     console = Console()
-    plain = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, early_stop=False)
     cached = GenerationConfig(policy=policy)
-    ways = [(Totals("plain decoding"), plain), (Totals(policy.partition(":")[0]), cached)]
+    ways = [(Totals("plain decoding"), PLAIN), (Totals(policy.partition(":")[0]), cached)]
     list(engine.stream("warm-up", GenerationConfig(policy=policy, gen_length=32)))
     for task, index in PROBLEMS:
         problem = held_out(task)[index]

@@ -6,12 +6,11 @@ Only what a person typed comes here: no file, no request and no library call imp
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import re
-import sys
 from typing import Any, cast
 
 from entropycache.errors import OptionError
+from entropycache.imports import imported
 from entropycache.policies import POLICIES, Policy, register
 
 
@@ -23,15 +22,7 @@ def import_policy(spec: str) -> None:
     if found is None or found[1] in POLICIES or f"{found[1]}:{found[2]}" in POLICIES:
         return
     module, name = found[1], found[2]
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        kind: Any = getattr(importlib.import_module(module), name, None)
-    except Exception as error:  # whatever the module's own code raises
-        cause = f"{type(error).__name__}: {error}"
-        raise OptionError(
-            f"policy {spec!r}: module {module} cannot be imported: {cause}"
-        ) from error
+    kind: Any = imported(module, name, f"policy {spec!r}")
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise OptionError(f"policy {spec!r}: {module} has no dataclass named {name}")
     missing = [m for m in ("plan", "observe") if not callable(getattr(kind, m, None))]

@@ -19,6 +19,7 @@ from entropycache.ending import UNFINISHED
 from entropycache.engine import Engine
 from entropycache.errors import OptionError, PromptError
 from entropycache.policies import make_policy
+from entropycache.rules import spec_of
 from entropycache.sequence import Sequence as Canvas
 from entropycache.server.errors import invalid
 from entropycache.server.protocol import (
@@ -170,7 +171,7 @@ class Planner:
             options["max_new_tokens"] = limit
         with _blaming(field):
             config = GenerationConfig.of(self._settings.defaults, **options)
-        _check_policy(config.policy)
+        self._check_policy(config.policy)
         return config
 
     def _check_bounds(self, body: Decoding) -> None:
@@ -190,19 +191,18 @@ class Planner:
                 "gen_length",
             )
 
-
-def _check_policy(spec: str) -> None:
-    """Refuse a policy that is unknown, or whose numbers nobody means: some would overflow where
-    they are squared.
-    """
-    try:
-        policy = make_policy(spec)
-    except OptionError as error:
-        raise invalid(str(error), "policy") from error
-    for name, number in vars(policy).items():
-        plain = isinstance(number, (int, float)) and f"{name}=" in spec
-        if plain and number and not 1e-6 <= abs(number) <= 1e9:
-            raise invalid(f"{spec}: {name} must be 0, or from 1e-6 to 1e9 in size", "policy")
+    def _check_policy(self, spec: str) -> None:
+        """Refuse a policy that is unknown, or whose numbers nobody means: some would overflow where
+        they are squared.
+        """
+        try:
+            policy = make_policy(spec_of(spec, self._engine.calibrated))
+        except OptionError as error:
+            raise invalid(str(error), "policy") from error
+        for name, number in vars(policy).items():
+            plain = isinstance(number, (int, float)) and f"{name}=" in spec
+            if plain and number and not 1e-6 <= abs(number) <= 1e9:
+                raise invalid(f"{spec}: {name} must be 0, or from 1e-6 to 1e9 in size", "policy")
 
 
 def _seeded(config: GenerationConfig, seed: int | None, choices: int) -> list[GenerationConfig]:

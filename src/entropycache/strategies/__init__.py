@@ -39,21 +39,17 @@ __all__ = [
 ]
 
 
-def make_strategy(
-    config: GenerationConfig, preferred_window: int = GenerationConfig.DEFAULT_WINDOW
-) -> Strategy:
-    """The rules that the options name, fresh for one request; a sliding window of
-    ``preferred_window`` where they name none.
-    """
-    return Strategy(_windows(config, preferred_window), _order(config), _commits(config))
+def make_strategy(config: GenerationConfig) -> Strategy:
+    """The rules that the options name, fresh for one request."""
+    return Strategy(_windows(config), _order(config), _commits(config))
 
 
-def _windows(config: GenerationConfig, preferred: int) -> WindowRule:
+def _windows(config: GenerationConfig) -> WindowRule:
     if config.block_length:
         return Block(config.block_length)
     if config.alg:  # Dream's sampler has the whole canvas in view
         return Block(config.gen_length)
-    return Sliding(config.window or preferred)
+    return Sliding(config.window or config.DEFAULT_WINDOW)
 
 
 def _order(config: GenerationConfig) -> Order:

@@ -6,18 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from entropycache.config import GenerationConfig
+from entropycache.config import PLAIN, GenerationConfig
 from entropycache.engine import Engine
 from entropycache.problems import HeldOut, with_examples
 
-PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1)
-"""Plain decoding: one token a step, no cache. Early stop changes its cost alone, never its text."""
+STOPPED = GenerationConfig.of(PLAIN, early_stop=True)
+"""Plain decoding with early stop, which changes its cost alone, never its text."""
 
 
 def accuracy(
     engine: Engine,
     problems: Sequence[HeldOut],
-    config: GenerationConfig = PLAIN,
+    config: GenerationConfig = STOPPED,
     shots: Sequence[HeldOut] = (),
 ) -> float:
     """Share of problems solved; ``shots`` are worked examples put in front of each as earlier
