@@ -36,8 +36,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--tasks", default=",".join(task_names()))
     parser.add_argument("--model", default="tiny")
+    parser.add_argument("--dtype", default="auto")
     options = parser.parse_args()
-    engine = load(options.model)
+    engine = load(options.model, dtype=options.dtype)
     weights = hashlib.sha256((locate(options.model) / "model.safetensors").read_bytes())
     digest = weights.hexdigest()[:16]
     for task in options.tasks.split(","):

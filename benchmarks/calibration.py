@@ -6,6 +6,7 @@ benchmarks/calibration.py``.
 from __future__ import annotations
 
 import argparse
+import shlex
 import statistics
 import sys
 from dataclasses import asdict
@@ -24,8 +25,10 @@ def main() -> None:
     parser.add_argument("--unseen", type=int, default=60)
     parser.add_argument("--tasks", default=",".join(LEARNT))
     parser.add_argument("--targets", default="0.99,0.95")
+    parser.add_argument("--dtype", default="auto")
     options = parser.parse_args()
-    engine, config, tasks = load("tiny"), GenerationConfig(), options.tasks.split(",")
+    engine, config = load("tiny", dtype=options.dtype), GenerationConfig()
+    tasks = options.tasks.split(",")
     seen = [p.chat for t in tasks for p in held_out(t)[: options.count]]
     last = options.count + options.unseen
     unseen = [p.chat for t in tasks for p in held_out(t)[options.count : last]]
@@ -48,7 +51,7 @@ def main() -> None:
         print(target, rows[f"{target:g}"], file=sys.stderr, flush=True)
     common.save(
         "calibration",
-        " ".join(["python benchmarks/calibration.py", *sys.argv[1:]]),
+        shlex.join(["python", "benchmarks/calibration.py", *sys.argv[1:]]),
         tasks=tasks,
         prompts_seen=len(seen),
         prompts_unseen=len(unseen),

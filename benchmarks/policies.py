@@ -1,5 +1,6 @@
 """Every cache policy on the embedded model: same weights, problems, window and commit rule, in one
-run. Run: ``python benchmarks/policies.py`` (100 problems), ``--shots 8`` for long contexts.
+run. Run: ``python benchmarks/policies.py`` (100 problems), ``--shots 8 --plain --rules threshold``
+for long contexts beside decoding the whole region plainly.
 
 *Deciding* is the time in ``plan`` and ``observe``, in the choice of rows, in a policy's looks into
 the pass, and for attention weights what they take beyond fused attention.
@@ -8,6 +9,7 @@ the pass, and for attention weights what they take beyond fused attention.
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from typing import Any
 
@@ -24,15 +26,26 @@ POLICIES = (
     *("none", "entropy", "fast-prefix", "fast-dual", "d2:variant=released", "d2:variant=paper"),
     *("elastic:variant=released", "elastic:variant=paper", "dkv-decode", "dllm"),
 )
-RULES: dict[str, dict[str, Any]] = {
-    "one token a step": {"tokens_per_step": 1, "block_length": 32},
-    "threshold 0.9": {"threshold": 0.9, "window": 32},
+RULES: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
+    "one": ("one token a step", POLICIES, {"tokens_per_step": 1, "block_length": 32}),
+    "threshold": ("threshold 0.9", POLICIES, {"threshold": 0.9, "window": 32}),
+    "blocks": (
+        "threshold 0.9, blocks",
+        ("none", "entropy", "fast-dual"),
+        {"threshold": 0.9, "block_length": 32},
+    ),
+    "ordered": (
+        "left to right",
+        ("none", "dkv-greedy"),
+        {"tokens_per_step": 1, "order": "left-to-right", "block_length": 32},
+    ),
 }
-"""In blocks for one token a step: a sliding window goes on to the end of the canvas, whose end
-tokens are the surest, before it fills in the answer, so that nothing stops early.
+"""Name, policies and settings. In blocks for one token a step: a sliding window goes on to the end
+of the canvas, whose end tokens are the surest, before it fills in the answer, so that nothing
+stops early. Fast-dLLM's dual cache keeps to the block of its full pass even under a sliding
+window, and EntropyCache is shown in blocks beside it. dKV-Cache-Greedy needs an order drawn in
+advance; it is shown beside no cache in it.
 """
-ORDERED = {"tokens_per_step": 1, "order": "left-to-right", "block_length": 32}
-"""dKV-Cache-Greedy needs an order drawn in advance; it is shown beside no cache in it."""
 
 
 def main() -> None:
@@ -42,17 +55,20 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(LEARNT))
     parser.add_argument("--shots", type=int, default=0, help="worked examples in front of each")
     parser.add_argument("--plain", action="store_true", help="also decode the whole region plainly")
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--rules", default=",".join(RULES), help=f"of {', '.join(RULES)}")
     options = parser.parse_args()
-    tasks = options.tasks.split(",")
+    tasks, asked = options.tasks.split(","), options.rules.split(",")
+    if unknown := set(asked) - set(RULES):
+        parser.error(f"unknown rules {', '.join(sorted(unknown))}; known: {', '.join(RULES)}")
     cases = problem_cases(tasks, options.count, options.shots)
-    engine = load("tiny")
-    wanted = {(r, p): {"policy": p, **rule} for r, rule in RULES.items() for p in POLICIES}
-    wanted |= {("left to right", p): {"policy": p, **ORDERED} for p in ("none", "dkv-greedy")}
+    engine = load("tiny", dtype=options.dtype)
     arms = [Arm("plain", engine, PLAIN)] if options.plain else []
-    arms += [
-        Arm(f"{rule}/{policy}", engine, GenerationConfig.of(**config))
-        for (rule, policy), config in wanted.items()
-    ]
+    for title, policies, settings in map(RULES.__getitem__, asked):
+        arms += [
+            Arm(f"{title}/{policy}", engine, GenerationConfig.of(policy=policy, **settings))
+            for policy in policies
+        ]
     rows = common.compared(arms, cases)
     found = numbers(rows)
     for name, row in found.items():
@@ -63,7 +79,7 @@ def main() -> None:
         )
     common.save(
         f"policies_{options.shots}_shot" if options.shots else "policies",
-        " ".join(["python benchmarks/policies.py", *sys.argv[1:]]),
+        shlex.join(["python", "benchmarks/policies.py", *sys.argv[1:]]),
         problems=len(rows[0].done),
         tasks=tasks,
         shots=options.shots,

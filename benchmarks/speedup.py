@@ -1,6 +1,7 @@
 """EntropyCache against plain decoding on the embedded model, what each ingredient gives, and the
 sweep that the default tau was chosen from. Run: ``python benchmarks/speedup.py`` (the better part
-of an hour on two cores) and ``python benchmarks/speedup.py --sweep``.
+of an hour on two cores), ``python benchmarks/speedup.py --parts`` (twice as long a problem) and
+``python benchmarks/speedup.py --sweep``.
 
 Speed is tokens before the end token over wall time: the text itself decoded and not the padding.
 Each configuration runs in the dtype that is faster for it.
@@ -9,6 +10,7 @@ Each configuration runs in the dtype that is faster for it.
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 
 import common
@@ -57,15 +59,14 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(LEARNT))
     parser.add_argument("--shots", type=int, default=0, help="worked examples in front of each")
     parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--parts", action="store_true", help="also each ingredient alone")
     parser.add_argument("--removed", action="store_true", help="also all but one ingredient each")
     options = parser.parse_args()
     tasks = options.tasks.split(",")
     cases = problem_cases(tasks, options.count, options.shots)
-    configs = {
-        n: c
-        for n, c in CONFIGS.items()
-        if options.removed or n == "all but the cache" or "all but" not in n
-    }
+    left_out = () if options.parts else ("alone",)
+    left_out += () if options.removed else ("all but several", "all but early")
+    configs = {n: c for n, c in CONFIGS.items() if not any(part in n for part in left_out)}
     if options.sweep:
         best = CONFIGS["all together"]
         configs = {"all but the cache": CONFIGS["all but the cache"]}
@@ -76,10 +77,11 @@ def main() -> None:
     engines = [load("tiny", dtype=d) for d in (("bfloat16", "float32") if native else ("float32",))]
     tried = Case(held_out(tasks[0])[-1].chat)
     rows = common.compared([faster(engines, n, c, tried) for n, c in configs.items()], cases)
-    shots = f"_{options.shots}_shot" if options.shots else ""
+    name = "sweep" if options.sweep else "speedup"
+    name += "_parts" if options.parts or options.removed else ""
     common.save(
-        f"sweep{shots}" if options.sweep else f"speedup{shots}",
-        " ".join(["python benchmarks/speedup.py", *sys.argv[1:]]),
+        name + (f"_{options.shots}_shot" if options.shots else ""),
+        shlex.join(["python", "benchmarks/speedup.py", *sys.argv[1:]]),
         problems=len(rows[0].done),
         tasks=tasks,
         shots=options.shots,

@@ -67,6 +67,22 @@ def test_a_partial_pass_is_the_published_forward_with_stale_keys_and_values(engi
     np.testing.assert_allclose(second.scores.confidence, expected.numpy(), rtol=1e-9)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_last_layer_feeds_forward_only_what_is_predicted_from(engines, family, monkeypatch):
+    """Other layers compute every row of a pass; the last one's others end at keys and values."""
+    engine = engines(family, "float64")
+    counted: list[list[int]] = [[] for _ in engine.network.layers]
+    for counts, layer in zip(counted, engine.network.layers, strict=True):
+        original = layer.mlp
+        monkeypatch.setattr(
+            layer, "mlp", lambda x, n=counts, f=original: (n.append(len(x)), f(x))[1]
+        )
+    steps = list(decode([request(engine, EntropyCache(tau=99.0, k=3), Idle())], engine.runner))
+    assert counted[0] == [len(step.rows) for step in steps]
+    assert counted[-1] == [len(step.plan.predict) for step in steps]
+    assert sum(counted[-1]) < sum(counted[0])
+
+
 def keys_and_values(engine, canvas):
     kept = {}
 

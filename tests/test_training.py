@@ -6,6 +6,7 @@ import json
 import random
 from dataclasses import replace
 from fractions import Fraction
+from itertools import groupby
 
 import pytest
 import torch
@@ -118,7 +119,7 @@ def test_batches_are_of_one_length_and_filled_with_end_tokens(tokenizer, cut):
     assert len(encoded) > 50
     for example in encoded:
         assert example.ids[-1] == end
-        assert end not in example.ids[: example.start]
+        assert end not in example.ids[: example.answers[-1][0]]
     made = list(batches(encoded, 1024, random.Random(0), end, cut))
     wanted = {tuple(example.ids): example for example in encoded}
     found = 0
@@ -126,11 +127,16 @@ def test_batches_are_of_one_length_and_filled_with_end_tokens(tokenizer, cut):
         length = batch.ids.shape[1]
         assert 2 * batch.ids.numel() <= max(1024, 2 * length)
         assert length in LENGTHS if cut is fixed_shapes else length % ROUND == 0
-        assert batch.first <= batch.starts.min()
-        for row, start in zip(batch.ids.tolist(), batch.starts.tolist(), strict=True):
+        assert (batch.first is None) == (cut is close_lengths)
+        numbers = batch.answers[batch.answers > 0].unique()
+        assert torch.equal(numbers, torch.arange(1, len(numbers) + 1))
+        for row, answers in zip(batch.ids.tolist(), batch.answers.tolist(), strict=True):
             key = next(k for k in wanted if list(k) == row[: len(k)])
             assert set(row[len(key) :]) <= {end}
-            assert wanted[key].start == start
+            runs = [(n, len(list(run))) for n, run in groupby(answers)]
+            spans = [b - a for a, b in wanted[key].answers]
+            spans[-1] += length - len(key)
+            assert [size for n, size in runs if n] == spans
             found += 1
     if cut is fixed_shapes:
         assert 0 < found <= len(encoded)
@@ -139,10 +145,25 @@ def test_batches_are_of_one_length_and_filled_with_end_tokens(tokenizer, cut):
         assert found == len(encoded), "every example is used"
 
 
+def test_the_answers_of_worked_examples_are_found_in_the_prompt(tokenizer):
+    mixture = corpus.Mixture({name: 1.0 for name in TASKS}, few_shot=1.0, max_shots=4)
+    for example in corpus.draw_chunk(mixture, 0, 40, corpus.TRAINING_SEEDS):
+        found = encode(tokenizer, example)
+        assert found is not None and len(found.answers) == len(example.turns) // 2
+        for (begin, end), answer in zip(found.answers, example.turns[1::2], strict=True):
+            text = tokenizer.decode(found.ids[begin:end])
+            assert text.removesuffix(tokenizer.eos_token * example.tail) == answer
+
+
 def some_batch(count: int = 6, length: int = 64) -> Batch:
+    """Each sequence a short prompt and answer, then another prompt and the answer to learn."""
     generator = torch.Generator().manual_seed(5)
     ids = torch.randint(10, 2048, (count, length), generator=generator)
-    return Batch(ids, torch.randint(33, 50, (count,), generator=generator))
+    answers = torch.zeros_like(ids)
+    for i, start in enumerate(torch.randint(33, 50, (count,), generator=generator).tolist()):
+        answers[i, 12:20] = 2 * i + 1
+        answers[i, start:] = 2 * i + 2
+    return Batch(ids, answers)
 
 
 @pytest.mark.parametrize("objective", [Objective.MASKED, Objective.MASKED_INVERSE])
@@ -150,42 +171,72 @@ def test_complementary_masks_ask_for_every_answer_token_once_and_never_for_the_p
     batch = some_batch()
     question = ask(batch, objective, MASK, torch.Generator().manual_seed(0))
     first, second = question.asked.chunk(2)
-    answer = torch.arange(64) >= batch.starts[:, None]
-    assert torch.equal(first ^ second, answer) and not (first & second).any()
+    assert torch.equal(first ^ second, batch.answers > 0) and not (first & second).any()
     assert torch.equal(question.inputs == MASK, question.asked)
     assert torch.equal(question.targets[question.asked], batch.ids.repeat(2, 1)[question.asked])
 
 
 def test_the_inverse_weight_is_one_over_the_ratio():
     batch = some_batch(4, 2048)
+    batch.answers[:, 12:1000] = batch.answers[:, 12:13]  # long enough for its ratio to be counted
+    batch.answers[:, 1000:1040] = 0
     question = ask(batch, Objective.MASKED_INVERSE, MASK, torch.Generator().manual_seed(0))
-    lengths = (2048 - batch.starts).repeat(2)
-    ratios = question.asked.sum(1) / lengths
-    torch.testing.assert_close(question.weights * 2, 1 / ratios, rtol=0.15, atol=0.1)
+    answers = batch.answers.repeat(2, 1)
+    drawn = set()
+    for half in (slice(0, 4), slice(4, 8)):
+        for number in range(1, 9):
+            inside = answers[half] == number
+            ratio = question.asked[half][inside].float().mean()
+            weight = question.weights[half][inside].unique()
+            torch.testing.assert_close(0.5 / weight, ratio[None], rtol=0, atol=0.04)
+            drawn.add(round(ratio.item(), 6))
+    assert len(drawn) == 16, "each answer has a ratio of its own"
 
 
-def test_no_answer_token_sees_itself_or_what_is_right_of_it_in_the_warm_start():
+@pytest.mark.parametrize("first", [None, 8])
+def test_no_answer_token_sees_itself_or_what_is_right_of_it_in_the_warm_start(first):
     """Changing the token at a position changes no prediction at or before it, and some after it."""
     network = random_network(SHAPE, 0)
     batch = some_batch(1)
+    start = int((batch.answers == 2).nonzero()[0, 1])
 
     def predictions(changed: int | None):
         ids = batch.ids.clone()
         if changed is not None:
             ids[0, changed] = (ids[0, changed] + 7) % 2000 + 10
-        question = ask(Batch(ids, batch.starts), Objective.AUTOREGRESSIVE, MASK, torch.Generator())
+        asked = Batch(ids, batch.answers, first)
+        question = ask(asked, Objective.AUTOREGRESSIVE, MASK, torch.Generator())
         hidden = hidden_states(network, question.inputs, question.positions, question.visible)
+        assert question.visible is not None
+        assert len(question.positions) == 64 + (56 if first else int((batch.answers > 0).sum()))
+        assert torch.equal(question.targets, ids[:, question.positions])
         return hidden[question.asked.flatten()], question.positions[question.asked[0]]
 
     original, positions = predictions(None)
-    assert positions.tolist() == list(range(int(batch.starts[0]), 64))
-    for changed in (int(batch.starts[0]), 55, 63):
+    assert positions.tolist() == [*range(12, 20), *range(start, 64)]
+    for changed in (12, 19, start, 55, 63):
         other, _ = predictions(changed)
         moved = (other - original).abs().amax(1) > 1e-6
         assert not moved[positions <= changed].any()
         assert moved[positions > changed].all()
     other, _ = predictions(3)
-    assert ((other - original).abs().amax(1) > 1e-6).all(), "the prompt is seen by all"
+    assert ((other - original).abs().amax(1) > 1e-6).all(), "the first question is seen by all"
+    other, _ = predictions(start - 1)
+    moved = (other - original).abs().amax(1) > 1e-6
+    assert torch.equal(moved, positions >= start), "the second question, by its answer alone"
+
+
+def test_each_question_of_a_chat_sees_itself_whole_in_the_warm_start():
+    batch = some_batch(1)
+    question = ask(batch, Objective.AUTOREGRESSIVE, MASK, torch.Generator())
+    assert question.visible is not None
+    start = int((batch.answers == 2).nonzero()[0, 1])
+    seen = question.visible[0, 0, :64, :64]
+    assert torch.equal(seen[3].nonzero().squeeze(1), torch.arange(12))
+    assert torch.equal(seen[15].nonzero().squeeze(1), torch.arange(16))
+    assert torch.equal(seen[25].nonzero().squeeze(1), torch.arange(start))
+    assert torch.equal(seen[start + 2].nonzero().squeeze(1), torch.arange(start + 3))
+    assert not question.visible[0, 0, :64, 64:].any(), "no token sees a mask"
 
 
 def test_the_loss_is_the_cross_entropy_of_the_asked_rows():
@@ -194,7 +245,9 @@ def test_the_loss_is_the_cross_entropy_of_the_asked_rows():
     hidden = hidden_states(network, question.inputs, question.positions, question.visible)
     every = network.logits(hidden).log_softmax(-1).gather(1, question.targets.flatten()[:, None])
     expected = -every.flatten()[question.asked.flatten()].mean()
-    torch.testing.assert_close(loss(network, hidden, question), expected)
+    torch.testing.assert_close(loss(network, hidden[question.rows], question), expected)
+    asked = hidden_states(network, question.inputs, question.positions, None, question.rows)
+    torch.testing.assert_close(asked, hidden[question.rows])
 
 
 def config(steps: int) -> TrainConfig:

@@ -78,6 +78,14 @@ class Packed:
         self._lay_out()
         return torch.cat(parts), self.positions
 
+    def indices(self, positions: Many[Positions]) -> Tensor:
+        """Where in the layer at hand each sequence's ``positions`` are, which are among its
+        rows.
+        """
+        firsts = np.cumsum([0, *self._sizes])
+        found = zip(firsts, self.rows, positions, strict=False)
+        return self._upload(np.concatenate([f + np.searchsorted(r, p) for f, r, p in found]))
+
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Rewrite keys and values of all rows, and attend, sequence by sequence."""
         split = zip(*(torch.split(x, self._sizes) for x in (q, k, v)), strict=True)

@@ -120,12 +120,14 @@ class Runner:
         ]
         probes = [j.policy if self._probes.get(type(j.policy), False) else None for j in jobs]
         packed = Packed(jobs, rows, cast("list[Probe | None]", probes), self.store, self._device)
-        hidden = self.network(packed.ids(), packed.positions, packed.attend, packed.arrange)
-        firsts = np.cumsum([0, *(len(r) for r in packed.rows)])
-        wanted = [
-            f + np.searchsorted(r, s) for f, r, s in zip(firsts, packed.rows, sources, strict=False)
-        ]
-        predicted = hidden[self._upload(np.concatenate(wanted))].split([len(w) for w in wanted])
+        hidden = self.network(
+            packed.ids(),
+            packed.positions,
+            packed.attend,
+            packed.arrange,
+            lambda: packed.indices(sources),
+        )
+        predicted = hidden.split([len(s) for s in sources])
         layers = self.network.shape.layers
         return [
             _Part(p, r, n / layers)

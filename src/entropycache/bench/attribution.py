@@ -13,6 +13,7 @@ from entropycache.bench.matrix import Arm
 from entropycache.config import GenerationConfig
 from entropycache.engine import Engine
 from entropycache.errors import OptionError
+from entropycache.models.transformer import Arrange, Attend, Wanted
 from entropycache.policies.base import KeepsFeatures
 from entropycache.rules import in_force, make_rules
 
@@ -21,18 +22,20 @@ HEAD_ROWS = 4096
 
 
 class WholeHead:
-    """A network whose output head runs on every row of a pass, as code does that asks the model for
-    all logits; what is returned is the same.
+    """A network whose last layer and output head run on every row of a pass, as in code that asks
+    the model for all logits; what is returned is the same.
     """
 
     def __init__(self, network: Any) -> None:
         self._network = network
 
-    def __call__(self, *arguments: Any) -> Tensor:
-        hidden: Tensor = self._network(*arguments)
+    def __call__(
+        self, ids: Tensor, positions: Tensor, attend: Attend, arrange: Arrange, wanted: Wanted
+    ) -> Tensor:
+        hidden: Tensor = self._network(ids, positions, attend, arrange)
         for rows in torch.split(hidden, HEAD_ROWS):
             self._network.logits(rows)
-        return hidden
+        return hidden[wanted()]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._network, name)

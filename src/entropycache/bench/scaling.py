@@ -93,7 +93,9 @@ def _numbers(
 
 @torch.inference_mode()
 def _bare(engine: Engine, step: Step, canvas: int) -> float:
-    """Seconds of the matmuls and attention of one pass, with the model's own weights."""
+    """Seconds of the matmuls and attention of one pass, with the model's own weights; in the last
+    layer only what is predicted goes past attention.
+    """
     network, s = engine.network, engine.network.shape
     like = network.embedding
     rows, predicted = max(1, round(step.work)), len(step.plan.predict)
@@ -108,9 +110,11 @@ def _bare(engine: Engine, step: Step, canvas: int) -> float:
     keys = random(1, s.kv_heads, canvas, s.head_dim)
     clock = Clock(like.device)
     with clock.part("network"):
-        for layer in network.typed_layers():
+        for index, layer in enumerate(network.typed_layers(), 1):
             F.linear(x, layer.qkv.weights[0])
             F.scaled_dot_product_attention(query, keys, keys)
+            if index == s.layers:
+                x, mixed, inner = x[:predicted], mixed[:predicted], inner[:predicted]
             F.linear(mixed, layer.out)
             F.linear(x, layer.gate_up.weights[0])
             F.linear(inner, layer.down)

@@ -23,6 +23,8 @@ Arrange = Callable[[int, Tensor], tuple[Tensor, Tensor | None]]
 """``arrange(layer, x)``, asked before each layer: its input ``(rows, width)``, and the positions
 ``(rows,)`` where these are other rows than before.
 """
+Wanted = Callable[[], Tensor]
+"""Which rows of the last layer are asked for, as indices ``(n,)``; called when it has attended."""
 
 
 @dataclass(frozen=True)
@@ -135,9 +137,18 @@ class Layer(nn.Module):
         self.down = nn.Parameter(weights.down)
 
     def forward(
-        self, x: Tensor, rotary: tuple[Tensor, Tensor], attend: Attend, index: int
+        self,
+        x: Tensor,
+        rotary: tuple[Tensor, Tensor],
+        attend: Attend,
+        index: int,
+        wanted: Wanted | None = None,
     ) -> Tensor:
-        x = x + self.attended(attend(index, *self.project(x, rotary)))
+        mixed = attend(index, *self.project(x, rotary))
+        if wanted is not None:
+            rows = wanted()
+            x, mixed = x[rows], mixed[rows]
+        x = x + self.attended(mixed)
         return x + self.mlp(x)
 
     def project(self, x: Tensor, rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -186,18 +197,25 @@ class Transformer(nn.Module):
         self.rotary = RotaryTable(shape, embedding.dtype, embedding.device)
 
     def forward(
-        self, ids: Tensor, positions: Tensor, attend: Attend, arrange: Arrange | None = None
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        attend: Attend,
+        arrange: Arrange | None = None,
+        wanted: Wanted | None = None,
     ) -> Tensor:
         """Hidden states ``(rows, width)`` of ``ids`` ``(rows,)`` at ``positions`` ``(rows,)``,
-        after the last norm.
+        after the last norm; with ``wanted`` of these rows alone, and the last layer then computes
+        no more of the others than their keys and values, and what they attend to.
         """
+        last = len(self.layers) - 1
         x = F.embedding(ids, self.embedding)
         rotary = self.rotary.at(positions)
         for index, layer in enumerate(self.layers):
             if arrange is not None:
                 x, moved = arrange(index, x)
                 rotary = rotary if moved is None else self.rotary.at(moved)
-            x = layer(x, rotary, attend, index)
+            x = layer(x, rotary, attend, index, wanted if index == last else None)
         return rms_norm(x, self.norm, self.shape.norm_eps)
 
     def typed_layers(self) -> Iterator[Layer]:

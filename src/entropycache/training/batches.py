@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count, groupby
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -23,34 +23,48 @@ ROUND = 8
 
 @dataclass(frozen=True)
 class Encoded:
-    """Token ids of prompt, answer and tail, and where the answer begins."""
+    """Token ids of a chat and its tail, and where its answers lie: begin and end of each, the tail
+    belonging to the last.
+    """
 
     ids: list[int]
-    start: int
+    answers: tuple[tuple[int, int], ...]
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, example: Example) -> Encoded | None:
     """Tokens of one example with its tail of end tokens; ``None`` when it is longer than any
     batch.
+
+    Prompt and last answer are tokenized apart, as they are when a model decodes; the answers of
+    worked examples stand within the prompt and are found there by their characters.
     """
     roles = ("user", "assistant")
     chat = [{"role": roles[i % 2], "content": text} for i, text in enumerate(example.turns[:-1])]
     text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
-    prompt = tokenizer.encode(text, add_special_tokens=False)
+    prompt = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     answer = tokenizer.encode(example.turns[-1], add_special_tokens=False)
-    ids = prompt + answer + [tokenizer.eos_token_id] * example.tail
-    return Encoded(ids, len(prompt)) if len(ids) <= LENGTHS[-1] else None
+    ids = prompt["input_ids"] + answer + [tokenizer.eos_token_id] * example.tail
+    spans, at = [], 0
+    for turn, content in enumerate(example.turns[:-1]):
+        begin = text.index(content, at)
+        at = begin + len(content)
+        if turn % 2:
+            inside = [begin <= a < b <= at for a, b in prompt["offset_mapping"]]
+            first = inside.index(True)
+            spans.append((first, first + sum(inside)))
+    spans.append((len(prompt["input_ids"]), len(ids)))
+    return Encoded(ids, tuple(spans)) if len(ids) <= LENGTHS[-1] else None
 
 
 @dataclass(frozen=True)
 class Group:
-    """Examples that become one batch, its length, and the first position asked for in the warm
-    start.
+    """Examples that become one batch, its length, and the first mask of the warm start where the
+    shape is fixed.
     """
 
     members: list[Encoded]
     length: int
-    first: int
+    first: int | None = None
 
 
 Cut = Callable[[Iterable[Encoded], int], Iterator[Group]]
@@ -68,9 +82,14 @@ def batches(
     rng.shuffle(made)
     for group in made:
         ids = torch.full((len(group.members), group.length), end_id)
-        for row, member in zip(ids, group.members, strict=True):
+        answers = torch.zeros_like(ids)
+        number = count(1)
+        for row, answer, member in zip(ids, answers, group.members, strict=True):
             row[: len(member.ids)] = torch.tensor(member.ids)
-        yield Batch(ids, torch.tensor([member.start for member in group.members]), group.first)
+            for begin, end in member.answers[:-1]:
+                answer[begin:end] = next(number)
+            answer[member.answers[-1][0] :] = next(number)
+        yield Batch(ids, answers, group.first)
 
 
 def fixed_shapes(examples: Iterable[Encoded], tokens: int) -> Iterator[Group]:
@@ -88,16 +107,16 @@ def fixed_shapes(examples: Iterable[Encoded], tokens: int) -> Iterator[Group]:
 
 
 def close_lengths(examples: Iterable[Encoded], tokens: int) -> Iterator[Group]:
-    """Neighbours in length and begin of the answer together, every example used."""
+    """Neighbours in length and place of the answers together, every example used."""
 
     def rounded(example: Encoded) -> int:
         return -(-len(example.ids) // ROUND) * ROUND
 
     members: list[Encoded] = []
-    for example in sorted(examples, key=lambda e: (rounded(e), e.start)):
+    for example in sorted(examples, key=lambda e: (rounded(e), e.answers)):
         if members and 2 * rounded(example) * (len(members) + 1) > tokens:
-            yield Group(members, rounded(members[-1]), min(m.start for m in members))
+            yield Group(members, rounded(members[-1]))
             members = []
         members = [*members, example]
     if members:
-        yield Group(members, rounded(members[-1]), min(m.start for m in members))
+        yield Group(members, rounded(members[-1]))

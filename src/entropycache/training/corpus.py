@@ -103,8 +103,8 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Example:
-    """Turns of a chat (question, response, question, …) whose last response is to be learnt, and
-    its tail of end tokens.
+    """Turns of a chat (question, response, question, …) whose responses are to be learnt, and the
+    tail of end tokens behind the last.
     """
 
     turns: tuple[str, ...]

@@ -1,9 +1,11 @@
 """What a network in training is asked for, over batches whose sequences all have one length.
 
 The masked objective is LLaDA's (arXiv 2502.09992, section 2.3): a mask ratio t ~ U(0, 1) for each
-example, masks on the answer only. Every example appears twice, under complementary masks, so that
-one batch asks for every answer token exactly once. The autoregressive objective is the warm start:
-each answer token is asked for at a mask token in its own position, from everything to its left.
+answer, masks on answers only. Every example appears twice, under complementary masks, so that one
+batch asks for every answer token exactly once. The autoregressive objective is the warm start: each
+answer token is asked for at a mask token in its own position, from everything to its left. The
+answers of worked examples in front of a question are asked for as the last one is, so that a long
+prompt teaches as much a row as a short one.
 """
 
 from __future__ import annotations
@@ -30,13 +32,16 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True)
 class Batch:
-    """``ids`` ``(sequences, length)`` and where each answer begins, ``(sequences,)``; ``first`` is
-    a position before which the warm start asks for nothing.
+    """``ids`` and ``answers``, both ``(sequences, length)``: at each position the number of the
+    answer it belongs to, counted from 1 through the batch, and 0 in a prompt.
+
+    With ``first`` the warm start has a mask at every position from there on, asked for or not, so
+    that batches of one length are of one shape; without, only where some answer lies.
     """
 
     ids: Tensor
-    starts: Tensor
-    first: int = 0
+    answers: Tensor
+    first: int | None = None
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,8 @@ class Question:
     """What the network reads and what it must say.
 
     ``inputs``, ``targets`` and ``asked`` are ``(sequences, rows)``, ``positions`` ``(rows,)``.
-    ``weights`` ``(sequences,)`` scale the losses. ``visible`` ``(sequences, 1, rows, rows)`` limits
-    attention; ``None`` is full attention.
+    ``weights`` ``(sequences, rows)`` scale the losses. ``visible`` ``(sequences, 1, rows, rows)``
+    limits attention; ``None`` is full attention.
     """
 
     inputs: Tensor
@@ -54,6 +59,11 @@ class Question:
     asked: Tensor
     weights: Tensor
     visible: Tensor | None
+
+    @property
+    def rows(self) -> Tensor:
+        """Indices ``(n,)`` of the asked rows of all sequences."""
+        return self.asked.flatten().nonzero().squeeze(1)
 
 
 def ask(batch: Batch, objective: Objective, mask_id: int, generator: torch.Generator) -> Question:
@@ -66,49 +76,58 @@ def ask(batch: Batch, objective: Objective, mask_id: int, generator: torch.Gener
 def _masked(
     batch: Batch, objective: Objective, mask_id: int, generator: torch.Generator
 ) -> Question:
-    """Ratios are stratified over the batch: one in each of as many equal intervals."""
-    count, length = batch.ids.shape
+    """Ratios are stratified over the batch's answers: one in each of as many equal intervals."""
+    count = int(batch.answers.max())
     order = torch.randperm(count, generator=generator)
-    ratio = (order + torch.rand(count, generator=generator)) / count
-    answer = torch.arange(length) >= batch.starts[:, None]
-    chosen = torch.rand(batch.ids.shape, generator=generator) < ratio[:, None]
+    ratio = ((order + torch.rand(count, generator=generator)) / count)[batch.answers - 1]
+    answer = batch.answers > 0
+    chosen = torch.rand(batch.ids.shape, generator=generator) < ratio
     asked = torch.cat((answer & chosen, answer & ~chosen))
     targets = batch.ids.repeat(2, 1)
-    weights = torch.ones(2 * count)
+    weights = torch.ones(targets.shape)
     if objective is Objective.MASKED_INVERSE:
         # Half, because each answer token is asked for once where the bound's expectation has t.
         weights = 0.5 / torch.cat((ratio, 1 - ratio)).clamp(min=1e-3)
     inputs = torch.where(asked, mask_id, targets)
-    return Question(inputs, torch.arange(length), targets, asked, weights, None)
+    return Question(inputs, torch.arange(batch.ids.shape[1]), targets, asked, weights, None)
 
 
 def _left_to_right(batch: Batch, mask_id: int) -> Question:
     """Two streams: the tokens, each seeing what is left of it, and masks at the same positions.
 
     A mask sees the tokens left of it and itself, and is asked for the token in its place: the
-    form in which masked diffusion asks, so that what is learnt carries over. The prompt sees
-    itself whole.
+    form in which masked diffusion asks, so that what is learnt carries over. A prompt, each
+    question of a chat, sees itself whole.
     """
+    answers = batch.answers
     count, length = batch.ids.shape
-    tokens, masks = torch.arange(length), torch.arange(batch.first, length)
+    tokens = torch.arange(length)
+    masks = tokens[(answers > 0).any(0)] if batch.first is None else tokens[batch.first :]
     positions = torch.cat((tokens, masks))
     stream = torch.cat((torch.zeros_like(tokens), torch.ones_like(masks)))
     query, key = positions[:, None], positions[None, :]
     left = (stream[None, :] == 0) & (key < query)
     itself = (query == key) & (stream[:, None] == stream[None, :])
-    start = batch.starts[:, None, None]
-    prompt = (stream[None, :] == 0) & (key < start) & (query < start)
+    ends = answers[:, 1:] != answers[:, :-1]
+    turn = F.pad(ends.cumsum(1), (1, 0)).masked_fill(answers > 0, -1)[:, positions]
+    prompt = (turn[:, :, None] == turn[:, None, :]) & (turn >= 0)[:, None, :]
     inputs = torch.cat((batch.ids, torch.full((count, len(masks)), mask_id)), dim=1)
-    targets = torch.cat((batch.ids, batch.ids[:, batch.first :]), dim=1)
-    asked = (stream == 1) & (positions >= batch.starts[:, None])
-    visible = (left | itself | prompt).unsqueeze(1)
-    return Question(inputs, positions, targets, asked, torch.ones(count), visible)
+    targets = batch.ids[:, positions]
+    asked = (stream == 1) & (answers[:, positions] > 0)
+    visible = (left | itself | (prompt & (stream[None, :] == 0))).unsqueeze(1)
+    return Question(inputs, positions, targets, asked, torch.ones(targets.shape), visible)
 
 
 def hidden_states(
-    network: Transformer, inputs: Tensor, positions: Tensor, visible: Tensor | None
+    network: Transformer,
+    inputs: Tensor,
+    positions: Tensor,
+    visible: Tensor | None,
+    wanted: Tensor | None = None,
 ) -> Tensor:
-    """Hidden states ``(sequences * rows, width)``; the part of a step worth compiling."""
+    """Hidden states ``(sequences * rows, width)``, or of the rows with the indices ``wanted``
+    alone, ``(n, width)``; the part of a step worth compiling, for which all rows are of one shape.
+    """
     sequences = inputs.shape[0]
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -120,14 +139,22 @@ def hidden_states(
         )
         return mixed.transpose(1, 2).reshape(q.shape)
 
-    hidden: Tensor = network(inputs.flatten(), positions.repeat(sequences), attend)
+    def asked() -> Tensor:
+        assert wanted is not None
+        return wanted
+
+    hidden: Tensor = network(
+        inputs.flatten(),
+        positions.repeat(sequences),
+        attend,
+        wanted=None if wanted is None else asked,
+    )
     return hidden
 
 
 def loss(network: Transformer, hidden: Tensor, question: Question) -> Tensor:
-    """Weighted mean cross-entropy of the asked rows; the output head runs on these alone."""
-    rows = question.asked.flatten().nonzero().squeeze(1)
-    logits = network.logits(hidden[rows]).float()
+    """Weighted mean cross-entropy of the asked rows, whose hidden states are ``(n, width)``."""
+    rows = question.rows
+    logits = network.logits(hidden).float()
     losses = F.cross_entropy(logits, question.targets.flatten()[rows], reduction="none")
-    weights = question.weights.repeat_interleave(question.asked.shape[1])[rows]
-    return (losses * weights).mean()
+    return (losses * question.weights.flatten()[rows]).mean()

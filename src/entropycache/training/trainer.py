@@ -66,16 +66,18 @@ class Trainer:
         self.folder = folder
         self.position = Position()
         self.network = random_network(config.shape, config.seed)
-        self.bfloat16 = loading.native_bfloat16(torch.device("cpu"))
+        folder.mkdir(parents=True, exist_ok=True)
+        saved = None
+        if (folder / "state.pt").exists():
+            _check_resumed(config, folder / "train.json")
+            saved = torch.load(folder / "state.pt", weights_only=True)
+        self.bfloat16 = saved["bfloat16"] if saved else faster_in_bfloat16(config)
         compute = torch.bfloat16 if self.bfloat16 else torch.float32
         self.optimizers = optimizers(
             self.network, config.stages[0].rate, config.weight_decay, compute
         )
-        folder.mkdir(parents=True, exist_ok=True)
-        state = folder / "state.pt"
-        if state.exists():
-            _check_resumed(config, folder / "train.json")
-            self._restore(torch.load(state, weights_only=True))
+        if saved:
+            self._restore(saved)
         if (folder / "log.jsonl").exists():
             drop_unfinished_line(folder / "log.jsonl")
         (folder / "train.json").write_text(json.dumps(asdict(config), indent=1))
@@ -140,6 +142,7 @@ class Trainer:
             "network": self.network.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "position": asdict(self.position),
+            "bfloat16": self.bfloat16,
         }
         torch.save(state, self.folder / "state.tmp")
         (self.folder / "state.tmp").replace(self.folder / "state.pt")
@@ -209,11 +212,13 @@ class Trainer:
     ) -> Tensor:
         if batch.ids.shape[1] > COMPILED_LENGTH:
             forward = hidden_states
+        whole = forward is not hidden_states
         generator = torch.Generator().manual_seed(seed)
         question = ask(batch, objective, self.tokenizer.mask_token_id, generator)
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
-            hidden = forward(self.network, question.inputs, question.positions, question.visible)
-            return loss(self.network, hidden, question)
+            asked = question.inputs, question.positions, question.visible
+            hidden = forward(self.network, *asked, None if whole else question.rows)
+            return loss(self.network, hidden[question.rows] if whole else hidden, question)
 
     def _stage(self, step: int) -> Stage:
         return [stage for stage in self.config.stages if stage.from_step <= step][-1]
@@ -227,6 +232,26 @@ class Trainer:
     def _log(self, **numbers: float) -> None:
         with (self.folder / "log.jsonl").open("a") as file:
             file.write(json.dumps(numbers) + "\n")
+
+
+def faster_in_bfloat16(config: TrainConfig) -> bool:
+    """Whether this processor multiplies a batch by a layer's largest matrix faster in bfloat16 than
+    in float32, on the best of five tries each: some that have bfloat16 instructions take twice as
+    long by them.
+    """
+    if not loading.native_bfloat16(torch.device("cpu")):
+        return False
+    seconds = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        rows = torch.ones(config.batch_tokens, config.shape.width, dtype=dtype)
+        matrix = torch.ones(config.shape.width, 2 * config.shape.mlp_width, dtype=dtype)
+        tries = []
+        for _ in range(5):
+            began = time.perf_counter()
+            torch.mm(rows, matrix)
+            tries.append(time.perf_counter() - began)
+        seconds[dtype] = min(tries)
+    return seconds[torch.bfloat16] < seconds[torch.float32]
 
 
 def _check_resumed(config: TrainConfig, path: Path) -> None:
