@@ -78,7 +78,9 @@ def main() -> None:
             row["tokens_per_second"] / base["tokens_per_second"], 2
         )
     common.save(
-        f"policies_{options.shots}_shot" if options.shots else "policies",
+        "policies"
+        + (f"_{options.shots}_shot" if options.shots else "")
+        + ("_plain" if options.plain else ""),
         shlex.join(["python", "benchmarks/policies.py", *sys.argv[1:]]),
         problems=len(rows[0].done),
         tasks=tasks,

@@ -70,15 +70,13 @@ def speed(name: str) -> str:
 def compared(name: str) -> str:
     """Every policy, under each commit rule."""
     of = result(name)
-    plain = "plain" in of["rows"]
     rows = [
         [
-            *(label.split("/") if "/" in label else (label, "none")),
+            *label.split("/"),
             correct(r),
             f"{r['same_answer_percent']:.0f} %",
             r["tokens_per_second"],
             f"{r['speed_up_over_no_cache']:.2f}×",
-            *((f"{r['speed_up']:.1f}×",) if plain else ()),
             r["forwards"],
             r["full_passes"],
             r["rows_per_token"],
@@ -88,10 +86,37 @@ def compared(name: str) -> str:
     ]
     head = [
         *("rule", "policy", "correct", "same answer", "tokens/s", "over no cache"),
-        *(("over plain",) if plain else ()),
         *("passes", "full", "rows/token", "deciding"),
     ]
     return f"{measured(of)}\n\n{table(head, rows)}"
+
+
+WATCHING = ("d2", "elastic")
+"""Policies that look at attention weights, which cost more when plain decoding was measured."""
+
+
+def over_plain() -> str:
+    """Policies against plain decoding, with one and with eight worked examples in front."""
+    rows = []
+    for shots in (1, 8):
+        of = result(f"policies_{shots}_shot_plain")
+        for label, r in of["rows"].items():
+            rule, _, policy = label.partition("/")
+            if not policy.startswith(WATCHING):
+                rows.append(
+                    [
+                        f"{shots}-shot, {r['prompt_tokens']:.0f} tokens",
+                        of["problems"],
+                        f"{rule}, {policy}" if policy else rule,
+                        correct(r),
+                        f"{r['speed_up']:.0f}× ({{:.0f}} … {{:.0f}})".format(
+                            *r["speed_up_interval_95"]
+                        ),
+                        f"{r['time_percent']['decision']:.2f} %",
+                    ]
+                )
+    head = ["prompt", "problems", "", "correct", "over plain decoding", "deciding"]
+    return table(head, rows)
 
 
 def measured(of: dict[str, Any]) -> str:
@@ -170,9 +195,12 @@ SECTIONS = {
     README: {
         "accuracy": accuracy,
         "speedup": lambda: speed("speedup"),
+        "parts": lambda: speed("speedup_parts"),
         "sweep": lambda: speed("sweep"),
         "costs": costs,
-        "compared": lambda: compared("policies"),
+        "over-plain": over_plain,
+        "one-shot": lambda: compared("policies_1_shot"),
+        "eight-shot": lambda: compared("policies_8_shot"),
         "calibrated": calibrated,
         "observed": observed,
     },

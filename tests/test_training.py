@@ -15,10 +15,12 @@ pytest.importorskip("reasoning_gym")
 
 from entropycache.engine import load
 from entropycache.errors import OptionError
+from entropycache.models import loading
 from entropycache.models.random import random_network
 from entropycache.models.transformer import Shape
 from entropycache.problems import final_answer, held_out, task_names
 from entropycache.training import corpus
+from entropycache.training import trainer as trainer_module
 from entropycache.training.batches import (
     LENGTHS,
     ROUND,
@@ -31,7 +33,7 @@ from entropycache.training.objective import Batch, Objective, ask, hidden_states
 from entropycache.training.optimizers import Muon, orthogonal
 from entropycache.training.settings import Stage, TrainConfig
 from entropycache.training.tasks import TASKS
-from entropycache.training.trainer import Trainer
+from entropycache.training.trainer import Trainer, faster_in_bfloat16
 
 SHAPE = Shape(32, 2, 2, 2, 16, 64, 2048, 1e-5, 10000.0, 2048)
 MASK = 1
@@ -330,6 +332,17 @@ def test_a_run_goes_on_with_its_own_shape_and_seed_only(tokenizer, tmp_path):
     for other in (replace(config(6), seed=1), replace(config(6), shape=replace(SHAPE, layers=1))):
         with pytest.raises(OptionError, match="begun with another shape or seed"):
             Trainer(other, tokenizer, tmp_path, compiled=False)
+
+
+def test_a_run_picks_the_faster_arithmetic_once_and_keeps_it(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(loading, "native_bfloat16", lambda device: False)
+    assert not faster_in_bfloat16(config(6)), "never what the processor does not multiply itself"
+    first = Trainer(config(6), tokenizer, tmp_path, compiled=False)
+    first.save()
+    monkeypatch.setattr(trainer_module, "faster_in_bfloat16", lambda config: True)
+    assert not first.bfloat16
+    assert not Trainer(config(6), tokenizer, tmp_path, compiled=False).bfloat16
+    assert Trainer(config(6), tokenizer, tmp_path / "other", compiled=False).bfloat16
 
 
 def test_a_run_can_begin_from_trained_weights_of_its_shape(tokenizer, tmp_path):

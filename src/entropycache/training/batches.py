@@ -41,6 +41,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, example: Example) -> Encoded | No
     roles = ("user", "assistant")
     chat = [{"role": roles[i % 2], "content": text} for i, text in enumerate(example.turns[:-1])]
     text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+    assert isinstance(text, str)
     prompt = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     answer = tokenizer.encode(example.turns[-1], add_special_tokens=False)
     ids = prompt["input_ids"] + answer + [tokenizer.eos_token_id] * example.tail
