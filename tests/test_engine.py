@@ -149,14 +149,14 @@ def ending_with(engine: Engine, ids: list[int], stop: int):
     """An engine whose network fills position i of the region with ids[i], most certain first."""
     vocabulary = engine.network.shape.vocab_size
 
-    def network(tokens, positions, attend, arrange):
+    def network(tokens, positions, attend, arrange, wanted):
         x = torch.zeros(len(tokens), 4)
         engine_shape = engine.network.shape
         for layer in range(engine_shape.layers):
             shape = (len(tokens), engine_shape.heads, engine_shape.head_dim)
             attend(layer, *(torch.zeros(shape),) * 3)
         x[:, 0] = positions
-        return x
+        return x[wanted()]
 
     def logits(hidden):
         out = torch.zeros(len(hidden), vocabulary)

@@ -101,7 +101,7 @@ def test_the_output_without_a_terminal_is_lines_with_tabs():
 
 
 def test_the_same_seed_gives_the_same_accuracy_and_forward_counts(tmp_path):
-    drawn = ["--tasks", "held-out:aiw", *FAST, "--temperature", "1.5", "--num-fewshot", "1"]
+    drawn = ["--tasks", "held-out:aiw", *FAST, "--temperature", "5", "--num-fewshot", "1"]
     first, second, other = (
         measured(tmp_path / f"{n}.json", *drawn, "--seed", seed)
         for n, seed in enumerate(("7", "7", "8"))

@@ -21,6 +21,7 @@ from entropycache.models.transformer import Shape
 from entropycache.problems import final_answer, held_out, task_names
 from entropycache.training import corpus
 from entropycache.training import trainer as trainer_module
+from entropycache.training.arithmetic import faster_in_bfloat16
 from entropycache.training.batches import (
     LENGTHS,
     ROUND,
@@ -33,7 +34,7 @@ from entropycache.training.objective import Batch, Objective, ask, hidden_states
 from entropycache.training.optimizers import Muon, orthogonal
 from entropycache.training.settings import Stage, TrainConfig
 from entropycache.training.tasks import TASKS
-from entropycache.training.trainer import Trainer, faster_in_bfloat16
+from entropycache.training.trainer import Trainer
 
 SHAPE = Shape(32, 2, 2, 2, 16, 64, 2048, 1e-5, 10000.0, 2048)
 MASK = 1

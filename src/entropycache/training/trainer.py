@@ -21,9 +21,9 @@ from transformers import PreTrainedTokenizerBase
 
 from entropycache.errors import OptionError
 from entropycache.lines import drop_unfinished_line
-from entropycache.models import loading
 from entropycache.models.random import random_network
 from entropycache.models.transformer import Transformer
+from entropycache.training.arithmetic import faster_in_bfloat16
 from entropycache.training.batches import Encoded, batches, close_lengths, encode, fixed_shapes
 from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
 from entropycache.training.curves import draw_curves
@@ -232,26 +232,6 @@ class Trainer:
     def _log(self, **numbers: float) -> None:
         with (self.folder / "log.jsonl").open("a") as file:
             file.write(json.dumps(numbers) + "\n")
-
-
-def faster_in_bfloat16(config: TrainConfig) -> bool:
-    """Whether this processor multiplies a batch by a layer's largest matrix faster in bfloat16 than
-    in float32, on the best of five tries each: some that have bfloat16 instructions take twice as
-    long by them.
-    """
-    if not loading.native_bfloat16(torch.device("cpu")):
-        return False
-    seconds = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        rows = torch.ones(config.batch_tokens, config.shape.width, dtype=dtype)
-        matrix = torch.ones(config.shape.width, 2 * config.shape.mlp_width, dtype=dtype)
-        tries = []
-        for _ in range(5):
-            began = time.perf_counter()
-            torch.mm(rows, matrix)
-            tries.append(time.perf_counter() - began)
-        seconds[dtype] = min(tries)
-    return seconds[torch.bfloat16] < seconds[torch.float32]
 
 
 def _check_resumed(config: TrainConfig, path: Path) -> None:
