@@ -6,7 +6,6 @@ benchmarks/calibration.py``.
 from __future__ import annotations
 
 import argparse
-import shlex
 import statistics
 import sys
 from dataclasses import asdict
@@ -51,7 +50,6 @@ def main() -> None:
         print(target, rows[f"{target:g}"], file=sys.stderr, flush=True)
     common.save(
         "calibration",
-        shlex.join(["python", "benchmarks/calibration.py", *sys.argv[1:]]),
         tasks=tasks,
         prompts_seen=len(seen),
         prompts_unseen=len(unseen),

@@ -14,6 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from entropycache.bench.cases import problem_cases
 from entropycache.bench.matrix import Arm, Case, Row, interleave
 from entropycache.bench.report import write_json
+from entropycache.machine import command
 from entropycache.problems import HeldOut
 
 RESULTS = Path(__file__).parent / "results"
@@ -38,10 +39,13 @@ def problems(tasks: Sequence[str], count: int) -> list[HeldOut]:
     return [case.problem for case in problem_cases(tasks, count) if case.problem]
 
 
-def save(name: str, command: str, **numbers: Any) -> None:
-    """Write ``results/name.json`` with the command and the machine, and print it."""
+def save(name: str, told: str | None = None, **numbers: Any) -> None:
+    """Write ``results/name.json`` with the command (``told`` where several made it) and the
+    machine, and print it.
+    """
     RESULTS.mkdir(exist_ok=True)
-    write_json(RESULTS / f"{name}.json", {"command": command, **numbers})
+    typed = told or command("python", f"benchmarks/{Path(sys.argv[0]).name}")
+    write_json(RESULTS / f"{name}.json", {"command": typed, **numbers})
     print(json.dumps(numbers, indent=1))
 
 

@@ -22,7 +22,6 @@ def main() -> None:
     rows = list(scale(engine, CANVASES, ("entropy:tau=1e9",), steps=40))
     common.save(
         "cost",
-        "python benchmarks/cost.py",
         parameters=parameters(engine),
         dtype="bfloat16",
         rows=rows,

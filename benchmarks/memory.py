@@ -31,7 +31,6 @@ def main() -> None:
     done = engine.generate([1, 2, 3], policy="none", **options)
     common.save(
         "memory",
-        "python benchmarks/memory.py",
         canvas=CANVAS,
         vocabulary=shape.vocab_size,
         forwards=done.forwards,

@@ -9,8 +9,6 @@ the pass, and for attention weights what they take beyond fused attention.
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 from typing import Any
 
 import common
@@ -81,7 +79,6 @@ def main() -> None:
         "policies"
         + (f"_{options.shots}_shot" if options.shots else "")
         + ("_plain" if options.plain else ""),
-        shlex.join(["python", "benchmarks/policies.py", *sys.argv[1:]]),
         problems=len(rows[0].done),
         tasks=tasks,
         shots=options.shots,

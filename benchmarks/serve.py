@@ -184,10 +184,9 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--soak", type=float, default=0, help="seconds of each soak")
     options = parser.parse_args()
-    command = " ".join(["python benchmarks/serve.py", *sys.argv[1:]])
     if options.soak:
         found = run_soak(options.soak)
-        common.save("serve_soak", command, clients=64, seconds=options.soak, runs=found)
+        common.save("serve_soak", clients=64, seconds=options.soak, runs=found)
         return
     with server_process(options.dtype) as port:
         rows = measure(port, options.rounds)
@@ -195,7 +194,6 @@ def main() -> None:
     numbers = {name: {c: row.numbers() for c, row in rs.items()} for name, rs in rows.items()}
     common.save(
         "serve",
-        command,
         dtype=options.dtype,
         gen_length=GEN_LENGTH,
         tasks=LEARNT,

@@ -10,8 +10,6 @@ Each configuration runs in the dtype that is faster for it; a sweep in that of i
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 
 import common
 import torch
@@ -84,7 +82,6 @@ def main() -> None:
     name += "_parts" if options.parts or options.removed else ""
     common.save(
         name + (f"_{options.shots}_shot" if options.shots else ""),
-        shlex.join(["python", "benchmarks/speedup.py", *sys.argv[1:]]),
         problems=len(rows[0].done),
         tasks=tasks,
         shots=options.shots,

@@ -103,15 +103,14 @@ def over_plain() -> str:
         for label, r in of["rows"].items():
             rule, _, policy = label.partition("/")
             if not policy.startswith(WATCHING):
+                low, high = r["speed_up_interval_95"]
                 rows.append(
                     [
                         f"{shots}-shot, {r['prompt_tokens']:.0f} tokens",
                         of["problems"],
                         f"{rule}, {policy}" if policy else rule,
                         correct(r),
-                        f"{r['speed_up']:.0f}× ({{:.0f}} … {{:.0f}})".format(
-                            *r["speed_up_interval_95"]
-                        ),
+                        f"{r['speed_up']:.0f}× ({low:.0f} … {high:.0f})",
                         f"{r['time_percent']['decision']:.2f} %",
                     ]
                 )

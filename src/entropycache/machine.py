@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -15,9 +16,11 @@ import torch
 PACKAGES = ("entropycache", "torch", "transformers", "numpy")
 
 
-def command() -> str:
-    """The command as it was typed."""
-    return " ".join(["entropycache", *sys.argv[1:]])
+def command(*program: str) -> str:
+    """The command as it is typed, quoted where it has to be; ``program`` is ``entropycache`` unless
+    given.
+    """
+    return shlex.join([*(program or ("entropycache",)), *sys.argv[1:]])
 
 
 def machine() -> dict[str, Any]:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from entropycache.models.transformer import Transformer
+from entropycache.models.transformer import Transformer, Wanted
 
 
 class Objective(StrEnum):
@@ -60,7 +61,7 @@ class Question:
     weights: Tensor
     visible: Tensor | None
 
-    @property
+    @cached_property
     def rows(self) -> Tensor:
         """Indices ``(n,)`` of the asked rows of all sequences."""
         return self.asked.flatten().nonzero().squeeze(1)
@@ -123,10 +124,10 @@ def hidden_states(
     inputs: Tensor,
     positions: Tensor,
     visible: Tensor | None,
-    wanted: Tensor | None = None,
+    wanted: Wanted | None = None,
 ) -> Tensor:
-    """Hidden states ``(sequences * rows, width)``, or of the rows with the indices ``wanted``
-    alone, ``(n, width)``; the part of a step worth compiling, for which all rows are of one shape.
+    """Hidden states ``(sequences * rows, width)``, or of the ``wanted`` rows alone, ``(n, width)``;
+    the part of a step worth compiling, for which all rows are of one shape.
     """
     sequences = inputs.shape[0]
 
@@ -139,16 +140,8 @@ def hidden_states(
         )
         return mixed.transpose(1, 2).reshape(q.shape)
 
-    def asked() -> Tensor:
-        assert wanted is not None
-        return wanted
-
-    hidden: Tensor = network(
-        inputs.flatten(),
-        positions.repeat(sequences),
-        attend,
-        wanted=None if wanted is None else asked,
-    )
+    rows = positions.repeat(sequences)
+    hidden: Tensor = network(inputs.flatten(), rows, attend, wanted=wanted)
     return hidden
 
 

@@ -217,7 +217,7 @@ class Trainer:
         question = ask(batch, objective, self.tokenizer.mask_token_id, generator)
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
             asked = question.inputs, question.positions, question.visible
-            hidden = forward(self.network, *asked, None if whole else question.rows)
+            hidden = forward(self.network, *asked, None if whole else lambda: question.rows)
             return loss(self.network, hidden[question.rows] if whole else hidden, question)
 
     def _stage(self, step: int) -> Stage:
