@@ -20,7 +20,7 @@ from entropycache import load
 from entropycache.bench.numbers import wilson
 from entropycache.models.loading import locate
 from entropycache.problems import held_out, task_names
-from entropycache.training.evaluate import accuracy
+from entropycache.training.evaluate import solved
 
 
 def kept(digest: str) -> dict[str, Any]:
@@ -43,11 +43,11 @@ def main() -> None:
     digest = weights.hexdigest()[:16]
     for task in options.tasks.split(","):
         problems = held_out(task)[: options.count]
-        solved = round(accuracy(engine, problems) * len(problems))
+        right = solved(engine, problems)
         found = {
             "problems": len(problems),
-            "exact_match_percent": round(100 * solved / len(problems), 1),
-            "interval_95": wilson(solved, len(problems)),
+            "exact_match_percent": round(100 * right / len(problems), 1),
+            "interval_95": wilson(right, len(problems)),
         }
         print(task, found, file=sys.stderr, flush=True)
         if options.model == "tiny":

@@ -25,13 +25,15 @@ from entropycache.problems import LEARNT, held_out
 TAUS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 99.0)
 
 SEVERAL = {"window": 32, "threshold": 0.9}
-CONFIGS = {
-    "plain": PLAIN,
+ALL = GenerationConfig.of(PLAIN, policy="entropy", early_stop=True, **SEVERAL)
+NO_CACHE = GenerationConfig.of(ALL, policy="none")
+MAIN = {"plain": PLAIN, "all together": ALL, "all but the cache": NO_CACHE}
+ALONE = {
     "cache alone": GenerationConfig.of(PLAIN, policy="entropy"),
     "several tokens alone": GenerationConfig.of(PLAIN, **SEVERAL),
     "early stop alone": GenerationConfig.of(PLAIN, early_stop=True),
-    "all together": GenerationConfig.of(PLAIN, policy="entropy", early_stop=True, **SEVERAL),
-    "all but the cache": GenerationConfig.of(PLAIN, early_stop=True, **SEVERAL),
+}
+REMOVED = {
     "all but several tokens": GenerationConfig.of(
         PLAIN, policy="entropy", early_stop=True, window=32
     ),
@@ -56,21 +58,17 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--tasks", default=",".join(LEARNT))
     parser.add_argument("--shots", type=int, default=0, help="worked examples in front of each")
-    parser.add_argument("--sweep", action="store_true")
-    parser.add_argument("--parts", action="store_true", help="also each ingredient alone")
-    parser.add_argument("--removed", action="store_true", help="also all but one ingredient each")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--sweep", action="store_true", help="a row each tau instead")
+    kind.add_argument("--parts", action="store_true", help="also each ingredient alone")
+    kind.add_argument("--removed", action="store_true", help="also all but one ingredient each")
     options = parser.parse_args()
     tasks = options.tasks.split(",")
     cases = problem_cases(tasks, options.count, options.shots)
-    left_out = () if options.parts else ("alone",)
-    left_out += () if options.removed else ("all but several", "all but early")
-    configs = {n: c for n, c in CONFIGS.items() if not any(part in n for part in left_out)}
+    configs = MAIN | (ALONE if options.parts else REMOVED if options.removed else {})
     if options.sweep:
-        best = CONFIGS["all together"]
-        configs = {"all but the cache": CONFIGS["all but the cache"]}
-        configs |= {
-            f"tau {t:g}": GenerationConfig.of(best, policy=f"entropy:tau={t}") for t in TAUS
-        }
+        configs = {"all but the cache": NO_CACHE}
+        configs |= {f"tau {t:g}": GenerationConfig.of(ALL, policy=f"entropy:tau={t}") for t in TAUS}
     native = native_bfloat16(torch.device("cpu"))  # elsewhere it is a hundred times slower
     engines = [load("tiny", dtype=d) for d in (("bfloat16", "float32") if native else ("float32",))]
     tried = Case(held_out(tasks[0])[-1].chat)
@@ -79,7 +77,7 @@ def main() -> None:
         engines = [faster(engines, first, config, tried).engine]
     rows = common.compared([faster(engines, n, c, tried) for n, c in configs.items()], cases)
     name = "sweep" if options.sweep else "speedup"
-    name += "_parts" if options.parts or options.removed else ""
+    name += "_parts" if options.parts else "_removed" if options.removed else ""
     common.save(
         name + (f"_{options.shots}_shot" if options.shots else ""),
         problems=len(rows[0].done),

@@ -153,9 +153,15 @@ def test_auto_is_the_saved_dtype_where_the_processor_has_it(monkeypatch):
         assert loading.pick_dtype("bfloat16", bf16, cpu) is torch.bfloat16, "asked for, given"
 
 
-def test_graphics_processors_have_bfloat16():
+def test_bfloat16_is_for_graphics_processors_and_x86_with_matrix_tiles(monkeypatch):
+    cpu = torch.device("cpu")
     assert loading.native_bfloat16(torch.device("cuda"))
-    assert isinstance(loading.native_bfloat16(torch.device("cpu")), bool)
+    monkeypatch.setattr(loading.platform, "machine", lambda: "x86_64")
+    for tiles in (True, False):
+        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda found=tiles: found)
+        assert loading.native_bfloat16(cpu) is tiles, "vector instructions alone are no gain"
+    monkeypatch.setattr(loading.platform, "machine", lambda: "aarch64")
+    assert isinstance(loading.native_bfloat16(cpu), bool)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

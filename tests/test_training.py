@@ -10,18 +10,18 @@ from itertools import groupby
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 pytest.importorskip("reasoning_gym")
 
+from entropycache.cli import app
 from entropycache.engine import load
 from entropycache.errors import OptionError
-from entropycache.models import loading
 from entropycache.models.random import random_network
 from entropycache.models.transformer import Shape
 from entropycache.problems import final_answer, held_out, task_names
-from entropycache.training import corpus
+from entropycache.training import command, corpus
 from entropycache.training import trainer as trainer_module
-from entropycache.training.arithmetic import faster_in_bfloat16
 from entropycache.training.batches import (
     LENGTHS,
     ROUND,
@@ -30,8 +30,9 @@ from entropycache.training.batches import (
     encode,
     fixed_shapes,
 )
-from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
+from entropycache.training.objective import FAR_WEIGHT, Batch, Objective, ask, hidden_states, loss
 from entropycache.training.optimizers import Muon, orthogonal
+from entropycache.training.recipe import RECIPES
 from entropycache.training.settings import Stage, TrainConfig
 from entropycache.training.tasks import TASKS
 from entropycache.training.trainer import Trainer
@@ -101,12 +102,18 @@ def test_a_chunk_depends_on_its_index_alone():
 def test_drills_are_right_and_no_held_out_question_is_among_them():
     mixture = corpus.Mixture({name: 1.0 for name in corpus.DRILLS}, few_shot=0.0)
     drawn = list(corpus.draw_chunk(mixture, 0, 600, corpus.TRAINING_SEEDS))
-    assert {example.task for example in drawn} == {corpus.COPYING, corpus.FACTS}
+    assert {example.task for example in drawn} == set(corpus.DRILLS)
     for example in drawn:
         question, response = example.turns
         assert question not in corpus.held_out_questions()
         if example.task == corpus.COPYING:
             assert response == "#### " + question.removeprefix("Copy this list: ")
+        elif example.task == corpus.SHEETS:
+            *lines, last = response.splitlines()
+            assert [line.split(" = ")[0] for line in lines] == question.splitlines()[1:]
+            for step, result in (line.split(" = ") for line in lines):
+                assert eval(step.replace("x", "*")) == int(result)
+            assert last == f"#### {result}"
         else:
             step, *parts = response.splitlines()[0].split(" = ")
             assert step in question
@@ -242,6 +249,63 @@ def test_each_question_of_a_chat_sees_itself_whole_in_the_warm_start():
     assert not question.visible[0, 0, :64, 64:].any(), "no token sees a mask"
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_blocks_ask_for_every_answer_token_once_from_its_block_and_what_is_before(seed):
+    """Changing the tokens of a block that are asked for changes nothing predicted in it, nor in
+    any block before it.
+    """
+    network = random_network(SHAPE, 0)
+    batch = some_batch(1)
+
+    def predictions(ids: torch.Tensor):
+        asked = Batch(ids, batch.answers)
+        question = ask(asked, Objective.BLOCKS, MASK, torch.Generator().manual_seed(seed))
+        hidden = hidden_states(network, question.inputs, question.positions, question.visible)
+        rows = question.asked.flatten()
+        assert (question.inputs.flatten()[rows] == MASK).all()
+        assert (question.inputs.flatten()[:64] == ids[0]).all()
+        return hidden[rows], question.positions[rows], question
+
+    original, positions, question = predictions(batch.ids)
+    assert sorted(positions.tolist()) == batch.answers[0].nonzero().squeeze(1).tolist()
+    visible = question.visible[0, 0]
+    start = int((batch.answers == 2).nonzero()[0, 1])
+    size = int((visible[start, :64].sum() - start).item())
+    assert size in (4, 8, 16, 32) or size == 64 - start < 32
+    for row, at in zip(question.rows.tolist(), positions.tolist(), strict=True):
+        begin = 12 if at < 20 else start
+        block = begin + (at - begin) // size * size
+        assert visible[row, :64].nonzero().squeeze(1).tolist() == list(range(block))
+        end = min(block + size, 20 if at < 20 else 64)
+        seen = question.positions[64:][visible[row, 64:]]
+        assert seen.tolist() == list(range(block, end)), "its own block, in its own stream"
+    changed = batch.ids.clone()
+    for at in positions[-3:].tolist():
+        changed[0, at] = (changed[0, at] + 7) % 2000 + 10
+    other, _, _ = predictions(changed)
+    last = start + (int(positions[-3:].min()) - start) // size * size
+    assert not ((other - original).abs().amax(1) > 1e-6)[positions < last].any()
+
+
+def test_prefixes_are_known_up_to_a_cut_masked_in_part_and_then_whole():
+    batch = some_batch(4, 512)
+    question = ask(batch, Objective.PREFIX, MASK, torch.Generator().manual_seed(0))
+    assert question.visible is None and not question.asked[(batch.answers == 0).repeat(2, 1)].any()
+    assert torch.equal(question.inputs == MASK, question.asked)
+    cuts = []
+    for half in (slice(0, 4), slice(4, 8)):
+        for number in range(1, 9):
+            inside = batch.answers == number
+            asked = question.asked[half][inside]
+            weights = question.weights[half][inside]
+            ahead = int((weights != FAR_WEIGHT).sum())
+            assert asked[ahead:].all() and (weights[ahead:] == FAR_WEIGHT).all()
+            known = int(asked.nonzero()[0]) if asked.any() else len(asked)
+            assert ahead - known <= 32, "masks in part within 32 positions at most"
+            cuts.append(known / len(asked))
+    assert min(cuts) < 0.2 and max(cuts) > 0.8
+
+
 def test_the_loss_is_the_cross_entropy_of_the_asked_rows():
     network = random_network(SHAPE, 0)
     question = ask(some_batch(), Objective.MASKED, MASK, torch.Generator().manual_seed(0))
@@ -335,12 +399,11 @@ def test_a_run_goes_on_with_its_own_shape_and_seed_only(tokenizer, tmp_path):
             Trainer(other, tokenizer, tmp_path, compiled=False)
 
 
-def test_a_run_picks_the_faster_arithmetic_once_and_keeps_it(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(loading, "native_bfloat16", lambda device: False)
-    assert not faster_in_bfloat16(config(6)), "never what the processor does not multiply itself"
+def test_a_run_keeps_the_arithmetic_it_was_begun_with(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer_module, "native_bfloat16", lambda device: False)
     first = Trainer(config(6), tokenizer, tmp_path, compiled=False)
     first.save()
-    monkeypatch.setattr(trainer_module, "faster_in_bfloat16", lambda config: True)
+    monkeypatch.setattr(trainer_module, "native_bfloat16", lambda device: True)
     assert not first.bfloat16
     assert not Trainer(config(6), tokenizer, tmp_path, compiled=False).bfloat16
     assert Trainer(config(6), tokenizer, tmp_path / "other", compiled=False).bfloat16
@@ -365,6 +428,18 @@ def test_training_lowers_the_loss(tokenizer, tmp_path):
     before = trainer.validation_loss(8)["val/products"]
     trainer.run(every=30, evaluate=lambda network: {})
     assert trainer.validation_loss(8)["val/products"] < before - 2
+
+
+def test_every_recipe_can_be_named_on_the_command_line_and_teaches_all_tasks(monkeypatch, tmp_path):
+    given = []
+    monkeypatch.setattr(command, "train", lambda folder, settings, *rest: given.append(settings))
+    for name, settings in RECIPES.items():
+        options = ["--output", str(tmp_path), "--steps", "50", "--decay", "20", "--recipe", name]
+        assert CliRunner().invoke(app, ["train", *options]).exit_code == 0
+        assert given[-1] == settings(steps=50, decay=20, seed=0)
+        assert all(set(TASKS) <= set(stage.mixture.weights) for stage in given[-1].stages)
+    refused = CliRunner().invoke(app, ["train", "--output", str(tmp_path), "--recipe", "best"])
+    assert refused.exit_code == 2 and len(given) == len(RECIPES)
 
 
 def test_the_rate_warms_up_holds_and_decays_to_zero(tokenizer, tmp_path):

@@ -211,7 +211,7 @@ class Engine:
 def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "auto") -> Engine:
     """Load ``tiny`` (the embedded model), a local folder or a hub id.
 
-    ``dtype``: ``auto`` (as saved, but float32 on a processor without bfloat16 arithmetic),
+    ``dtype``: ``auto`` (as saved, but float32 on a processor that does not gain from bfloat16),
     ``bfloat16``, ``float32`` or ``float64``; ``device``: ``auto`` (CUDA where there is one), or
     what torch accepts. Raises ``CheckpointError`` with the file and the reason where it cannot.
     """

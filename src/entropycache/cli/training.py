@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,13 +19,18 @@ def train(
     problems: Annotated[int, typer.Option(min=1, help="held-out problems decoded a task")] = 20,
     seed: Annotated[int, typer.Option(help="seed of weights, order and masks")] = 0,
     start: Annotated[str | None, typer.Option(help="checkpoint to begin from, e.g. tiny")] = None,
+    recipe: Annotated[
+        Literal["scratch", "further", "order"] | None,
+        typer.Option(help="stages of the run; further with --start, else scratch"),
+    ] = None,
 ) -> None:
     """Train the embedded model (needs the extra ``train``)."""
     needs_extra("train", "training", "reasoning_gym")
     from entropycache.training import command
-    from entropycache.training.recipe import further, recipe
+    from entropycache.training.recipe import RECIPES
 
-    settings = (further if start else recipe)(steps, decay, seed)
+    chosen = RECIPES[recipe or ("further" if start else "scratch")]
+    settings = chosen(steps=steps, decay=decay, seed=seed)
     command.train(output, settings, start, every, problems)
 
 

@@ -161,7 +161,54 @@ def _facts(rng: random.Random, seeds: range) -> Problem:
     return Problem(FACTS, seeds.start, question, answer, f"{step} = {answer}\n#### {answer}")
 
 
-DRILLS = {COPYING: _copying, FACTS: _facts}
+SHEETS = "sheets"
+"""A drill of single steps too, many to a question: what the steps of ``gsm_symbolic`` and
+``simple_equations`` calculate, at a third of the rows that ``facts`` takes for each."""
+
+
+def _step(rng: random.Random) -> tuple[str, int]:
+    """One calculation, worded in one of the ways that worked answers word it, and its result."""
+
+    def number(digits: int) -> int:
+        return rng.randrange(10 ** (rng.randint(1, digits) - 1), 10**digits)
+
+    kind = rng.choices(("+", "-", "*", "/", "total", "signed"), (4, 3, 5, 3, 2, 2))[0]
+    gap = rng.choice((" ", ""))
+    if kind == "+":
+        left, right = number(3), number(3)
+        return f"{left}{gap}+{gap}{right}", left + right
+    if kind == "-":
+        left, right = sorted((number(3), number(3)), reverse=True)
+        return f"{left}{gap}-{gap}{right}", left - right
+    if kind == "*":
+        left, right = number(3) if rng.random() < 0.3 else number(2), rng.randint(1, 9)
+        if rng.random() < 0.25:
+            left, right = rng.randint(2, 60), rng.choice((10, 11, 12, 15, 20, 25, 30, 50, 60, 100))
+        left, right = rng.choice(((left, right), (right, left)))
+        return f"{left}{gap}{rng.choice('**x')}{gap}{right}", left * right
+    if kind == "/":
+        right = rng.choice((rng.randint(1, 9), rng.randint(2, 20), 60, 100))
+        quotient = number(2)
+        return f"{right * quotient}{gap}/{gap}{right}", quotient
+    if kind == "total":
+        left, right, sign = rng.randint(-40, 45), rng.randrange(10), rng.choice("+-")
+        return f"{left} {sign} {right}", left + right if sign == "+" else left - right
+    slope, solution = rng.randint(-12, 12) or 1, rng.randint(-12, 12)
+    if rng.random() < 0.5:
+        return f"{slope * solution} / {slope}", solution
+    left, right, sign = rng.randint(-150, 150), rng.randint(1, 12), rng.choice("+-")
+    return f"{left} {sign} {right}", left + right if sign == "+" else left - right
+
+
+def _sheets(rng: random.Random, seeds: range) -> Problem:
+    steps = [_step(rng) for _ in range(rng.randint(4, 10))]
+    question = "Work out each line:\n" + "\n".join(step for step, _ in steps)
+    answer = str(steps[-1][1])
+    lines = [f"{step} = {result}" for step, result in steps]
+    return Problem(SHEETS, seeds.start, question, answer, "\n".join([*lines, f"#### {answer}"]))
+
+
+DRILLS = {COPYING: _copying, FACTS: _facts, SHEETS: _sheets}
 
 
 def _fresh(task: str, rng: random.Random, seeds: range, held_out: frozenset[str]) -> Problem:

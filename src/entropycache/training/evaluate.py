@@ -1,6 +1,4 @@
-"""Decoded accuracy: held-out problems decoded through the engine, exact match of the answer, a
-number a task.
-"""
+"""Decoded accuracy: held-out problems decoded through the engine, exact match of the answer."""
 
 from __future__ import annotations
 
@@ -14,16 +12,16 @@ STOPPED = GenerationConfig.of(PLAIN, early_stop=True)
 """Plain decoding with early stop, which changes its cost alone, never its text."""
 
 
-def accuracy(
+def solved(
     engine: Engine,
     problems: Sequence[HeldOut],
     config: GenerationConfig = STOPPED,
     shots: Sequence[HeldOut] = (),
-) -> float:
-    """Share of problems solved; ``shots`` are worked examples put in front of each as earlier
+) -> int:
+    """How many problems are solved; ``shots`` are worked examples put in front of each as earlier
     turns.
     """
     prompts = [with_examples(problem, shots) for problem in problems]
     done = engine.generate(prompts, config, batch_size=16)
     assert isinstance(done, list)
-    return sum(p.solved_by(c.text) for p, c in zip(problems, done, strict=True)) / len(problems)
+    return sum(p.solved_by(c.text) for p, c in zip(problems, done, strict=True))

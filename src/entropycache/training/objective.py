@@ -3,9 +3,10 @@
 The masked objective is LLaDA's (arXiv 2502.09992, section 2.3): a mask ratio t ~ U(0, 1) for each
 answer, masks on answers only. Every example appears twice, under complementary masks, so that one
 batch asks for every answer token exactly once. The autoregressive objective is the warm start: each
-answer token is asked for at a mask token in its own position, from everything to its left. The
-answers of worked examples in front of a question are asked for as the last one is, so that a long
-prompt teaches as much a row as a short one.
+answer token is asked for at a mask token in its own position, from everything to its left. Between
+the two lie blocks, as block diffusion trains them (arXiv 2503.09573), and prefixes, the states that
+decoding from the left passes through. The answers of worked examples in front of a question are
+asked for as the last one is, so that a long prompt teaches as much a row as a short one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from torch import Tensor
 
 from entropycache.models.transformer import Transformer, Wanted
 
+FAR_WEIGHT = 1.0
+"""Of a mask behind the positions that ``Objective.PREFIX`` is about."""
+
 
 class Objective(StrEnum):
     """How answers are asked for, and how the losses of masked tokens are weighted."""
@@ -29,6 +33,10 @@ class Objective(StrEnum):
     """Masked diffusion, all masked tokens alike."""
     MASKED_INVERSE = "masked-inverse"
     """Masked diffusion, weighted by 1/t as in the likelihood bound."""
+    BLOCKS = "blocks"
+    """Masked diffusion within blocks of 4 to 32, all before the block known and nothing behind."""
+    PREFIX = "prefix"
+    """Masked diffusion within the next 8 to 32 positions, all before them known, masks behind."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,12 @@ class Question:
 def ask(batch: Batch, objective: Objective, mask_id: int, generator: torch.Generator) -> Question:
     """The question that ``objective`` puts to the network for a batch."""
     if objective is Objective.AUTOREGRESSIVE:
-        return _left_to_right(batch, mask_id)
+        return _blocks(batch, mask_id, 1, generator)
+    if objective is Objective.BLOCKS:
+        size = 2 ** int(torch.randint(2, 6, (), generator=generator))
+        return _blocks(batch, mask_id, size, generator)
+    if objective is Objective.PREFIX:
+        return _prefix(batch, mask_id, generator)
     return _masked(batch, objective, mask_id, generator)
 
 
@@ -93,30 +106,72 @@ def _masked(
     return Question(inputs, torch.arange(batch.ids.shape[1]), targets, asked, weights, None)
 
 
-def _left_to_right(batch: Batch, mask_id: int) -> Question:
-    """Two streams: the tokens, each seeing what is left of it, and masks at the same positions.
+def _blocks(batch: Batch, mask_id: int, size: int, generator: torch.Generator) -> Question:
+    """Several streams: the tokens, each seeing its own block and all before it, and the same
+    positions again with masks, each block of them seeing itself and the tokens before it.
 
-    A mask sees the tokens left of it and itself, and is asked for the token in its place: the
-    form in which masked diffusion asks, so that what is learnt carries over. A prompt, each
-    question of a chat, sees itself whole.
+    A mask is asked for the token in its place: the form in which masked diffusion asks, so that
+    what is learnt carries over. A prompt, each question of a chat, is one block; answers are cut
+    into blocks of ``size``. Blocks of one token are the autoregressive objective; of longer ones
+    there are two streams, under complementary masks, a mask ratio a block.
     """
     answers = batch.answers
     count, length = batch.ids.shape
     tokens = torch.arange(length)
-    masks = tokens[(answers > 0).any(0)] if batch.first is None else tokens[batch.first :]
-    positions = torch.cat((tokens, masks))
-    stream = torch.cat((torch.zeros_like(tokens), torch.ones_like(masks)))
-    query, key = positions[:, None], positions[None, :]
-    left = (stream[None, :] == 0) & (key < query)
-    itself = (query == key) & (stream[:, None] == stream[None, :])
-    ends = answers[:, 1:] != answers[:, :-1]
-    turn = F.pad(ends.cumsum(1), (1, 0)).masked_fill(answers > 0, -1)[:, positions]
-    prompt = (turn[:, :, None] == turn[:, None, :]) & (turn >= 0)[:, None, :]
-    inputs = torch.cat((batch.ids, torch.full((count, len(masks)), mask_id)), dim=1)
-    targets = batch.ids[:, positions]
-    asked = (stream == 1) & (answers[:, positions] > 0)
-    visible = (left | itself | (prompt & (stream[None, :] == 0))).unsqueeze(1)
-    return Question(inputs, positions, targets, asked, torch.ones(targets.shape), visible)
+    places = tokens[(answers > 0).any(0)] if batch.first is None else tokens[batch.first :]
+    turns = F.pad(answers[:, 1:] != answers[:, :-1], (1, 0))
+    within = tokens - torch.where(turns, tokens, 0).cummax(1).values
+    block = (turns | ((answers > 0) & (within % size == 0))).cumsum(1)
+    ratio = torch.rand(count, length + 1, generator=generator).gather(1, block)
+    chosen = torch.rand(count, length, generator=generator) < ratio
+    noises = [(answers > 0, torch.ones(count, length))]
+    if size > 1:
+        # Half, because each answer token is asked for once where the bound's expectation has t.
+        asked = ((answers > 0) & chosen, ratio), ((answers > 0) & ~chosen, 1 - ratio)
+        noises = [(masked, 0.5 / share.clamp(min=1e-3)) for masked, share in asked]
+    positions = torch.cat((tokens, *[places] * len(noises)))
+    stream = torch.cat([torch.full_like(places, i + 1) for i in range(len(noises))])
+    stream = torch.cat((torch.zeros_like(tokens), stream))
+    query, key = block[:, positions, None], block[:, None, positions]
+    same = stream[:, None] == stream[None, :]
+    visible = ((stream == 0) & (key < query)) | (same & (key == query))
+    hidden = [torch.where(masked, mask_id, batch.ids)[:, places] for masked, _ in noises]
+    none, unasked = torch.zeros(count, length, dtype=torch.bool), torch.ones(count, length)
+    return Question(
+        torch.cat((batch.ids, *hidden), dim=1),
+        positions,
+        batch.ids[:, positions],
+        torch.cat((none, *(masked[:, places] for masked, _ in noises)), dim=1),
+        torch.cat((unasked, *(weight[:, places] for _, weight in noises)), dim=1),
+        visible.unsqueeze(1),
+    )
+
+
+def _prefix(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
+    """Answers as decoding finds them: begun from the left, some of the next positions filled in,
+    masks behind. Two cuts an example, half an answer apart.
+    """
+    numbers = batch.answers - 1
+    count, length = int(batch.answers.max()), batch.ids.shape[1]
+    tokens = torch.arange(length)
+    turns = F.pad(numbers[:, 1:] != numbers[:, :-1], (1, 0))
+    within = tokens - torch.where(turns, tokens, 0).cummax(1).values
+    sizes = torch.bincount(numbers[numbers >= 0], minlength=count)
+    order = torch.randperm(count, generator=generator)
+    share = (order + torch.rand(count, generator=generator)) / count
+    masks, weights = [], []
+    for half in (0.0, 0.5):
+        cut = (((share + half) % 1) * sizes).long()
+        window = 2 ** torch.randint(3, 6, (count,), generator=generator)
+        ratio = torch.rand(count, generator=generator)[numbers]
+        ahead = within - cut[numbers]
+        behind = ahead >= window[numbers]
+        some = (ahead >= 0) & (torch.rand(batch.ids.shape, generator=generator) < ratio)
+        masks.append((numbers >= 0) & (behind | some))
+        weights.append(torch.where(behind, FAR_WEIGHT, 0.5 / ratio.clamp(min=1e-3)))
+    asked, targets = torch.cat(masks), batch.ids.repeat(2, 1)
+    inputs = torch.where(asked, mask_id, targets)
+    return Question(inputs, tokens, targets, asked, torch.cat(weights), None)
 
 
 def hidden_states(

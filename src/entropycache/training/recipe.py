@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from entropycache.models.transformer import Shape
 from entropycache.training.corpus import (
     COPYING,
     FACTS,
+    SHEETS,
     TRAINING_SEEDS,
     Mixture,
     draw_chunk,
@@ -50,67 +52,79 @@ def _mixture(facts: float, copying: float, long_tail: float) -> Mixture:
     return Mixture(_WEIGHTS | drills, few_shot=0.0, long_tail=long_tail)
 
 
-STAGES = (
+_SCRATCH = (
     Stage(0, _mixture(2.0, 8.0, 0.02), (Objective.AUTOREGRESSIVE,)),
     Stage(800, _mixture(2.0, 0.5, 0.02), (Objective.AUTOREGRESSIVE,)),
     Stage(2000, _mixture(2.0, 0.1, 0.05), _FORMS),
     Stage(3000, _mixture(2.0, 0.0, 0.08), (Objective.MASKED,)),
 )
-"""A run from random weights: copying first, then the warm start, both forms in turn, and masked
-diffusion alone while the rate falls.
-"""
-_FURTHER_WEIGHTS = {
-    "products": 2.0,
-    "leg_counting": 1.0,
-    "family_relationships": 2.5,
-    "chain_sum": 1.5,
-    "aiw": 0.6,
-    "simple_equations": 1.2,
+_KNOWLEDGE = {
+    "gsm_symbolic": 1.5,
+    "family_relationships": 0.9,
+    "simple_equations": 0.8,
+    "chain_sum": 0.7,
+    "products": 0.5,
+    "word_sequence_reversal": 0.3,
+    "leg_counting": 0.25,
+    "aiw": 0.15,
+    SHEETS: 0.45,
 }
-_HARDER = {"word_sequence_reversal": 0.6, "gsm_symbolic": 0.4}
-_LESS_OF_THEM = {"word_sequence_reversal": 0.3, "gsm_symbolic": 0.15}
-_IN_TURN = (Objective.AUTOREGRESSIVE, Objective.MASKED_INVERSE)
-FURTHER = (
-    Stage(
-        0,
-        Mixture(
-            _FURTHER_WEIGHTS | _HARDER | {FACTS: 2.5, COPYING: 0.2}, few_shot=0.15, long_tail=0.06
-        ),
-        _IN_TURN,
-    ),
-    Stage(
-        300,
-        Mixture(_FURTHER_WEIGHTS | _LESS_OF_THEM | {FACTS: 2.5}, few_shot=0.08, long_tail=0.06),
-        _IN_TURN,
-    ),
-    Stage(
-        1140,
-        Mixture(_FURTHER_WEIGHTS | _LESS_OF_THEM | {FACTS: 2.0}, few_shot=0.08, long_tail=0.08),
-        (Objective.MASKED_INVERSE,),
+_BALANCE = {
+    "family_relationships": 1.0,
+    "simple_equations": 1.0,
+    "chain_sum": 0.9,
+    "products": 0.6,
+    "leg_counting": 0.6,
+    "gsm_symbolic": 0.5,
+    "aiw": 0.3,
+    "word_sequence_reversal": 0.3,
+    SHEETS: 0.2,
+}
+
+
+def _knowledge(
+    begin: int, *objectives: Objective, few_shot: float = 0.06, long_tail: float = 0.04
+) -> Stage:
+    return Stage(begin, Mixture(_KNOWLEDGE, few_shot, long_tail=long_tail), objectives, rate=1.5e-3)
+
+
+_FURTHER = (
+    _knowledge(0, Objective.AUTOREGRESSIVE, few_shot=0.04),
+    _knowledge(500, Objective.AUTOREGRESSIVE, Objective.MASKED_INVERSE),
+    _knowledge(700, Objective.AUTOREGRESSIVE, Objective.BLOCKS),
+    _knowledge(
+        1400,
+        *(Objective.PREFIX, Objective.BLOCKS, Objective.PREFIX, Objective.MASKED_INVERSE),
+        long_tail=0.06,
     ),
 )
-"""A run that goes on from trained weights: the last one made, 1,740 steps with a decay of 600."""
+_ORDER = (
+    Stage(
+        0,
+        Mixture(_BALANCE, few_shot=0.06, long_tail=0.08),
+        (Objective.PREFIX, Objective.MASKED_INVERSE),
+        rate=8e-4,
+    ),
+)
+
+
+RECIPES = {
+    "scratch": partial(TrainConfig, SHAPE, _SCRATCH, warmup=100, batch_tokens=4096),
+    "further": partial(TrainConfig, SHAPE, _FURTHER, warmup=30),
+    "order": partial(TrainConfig, SHAPE, _ORDER, warmup=20),
+}
+"""The settings of a run but for ``steps``, ``decay`` (the last steps, which lower the rate) and
+``seed``.
+
+``scratch`` is from random weights: copying first, then the warm start, both forms in turn, and
+masked diffusion alone while the rate falls. ``further`` goes on from trained weights and teaches
+what comes next, all before it known; ``order`` follows it and teaches how sure to be of what lies
+further off, by which decoding chooses its order. The last two runs were 1,750 steps of ``further``
+with a decay of 1,050 and 240 of ``order`` with a decay of 220.
+"""
 
 
 def vocabulary_texts() -> Iterator[str]:
     """What the tokenizer is trained on: 30,000 examples, the word problems three times as often."""
     weights = {name: 3.0 if name == "gsm_symbolic" else 1.0 for name in TASKS}
     yield from texts(list(draw_chunk(Mixture(weights), 0, 30_000, TRAINING_SEEDS)))
-
-
-def further(steps: int, decay: int, seed: int = 0) -> TrainConfig:
-    """The settings of a run that goes on from trained weights, with a short warm-up."""
-    return _settings(FURTHER, steps, decay, seed, warmup=30)
-
-
-def recipe(steps: int, decay: int, seed: int = 0) -> TrainConfig:
-    """The settings of a run of ``steps`` optimiser steps whose last ``decay`` lower the rate."""
-    return _settings(STAGES, steps, decay, seed, warmup=100)
-
-
-def _settings(
-    stages: tuple[Stage, ...], steps: int, decay: int, seed: int, warmup: int
-) -> TrainConfig:
-    return TrainConfig(
-        SHAPE, stages, steps, warmup, decay, batch_tokens=4096, chunk_examples=1024, seed=seed
-    )

@@ -31,5 +31,5 @@ class TrainConfig:
     decay: int = 1000
     weight_decay: float = 0.02
     batch_tokens: int = 8192
-    chunk_examples: int = 4096
+    chunk_examples: int = 1024
     seed: int = 0

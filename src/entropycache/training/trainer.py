@@ -21,9 +21,9 @@ from transformers import PreTrainedTokenizerBase
 
 from entropycache.errors import OptionError
 from entropycache.lines import drop_unfinished_line
+from entropycache.models.loading import native_bfloat16
 from entropycache.models.random import random_network
 from entropycache.models.transformer import Transformer
-from entropycache.training.arithmetic import faster_in_bfloat16
 from entropycache.training.batches import Encoded, batches, close_lengths, encode, fixed_shapes
 from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
 from entropycache.training.curves import draw_curves
@@ -71,7 +71,7 @@ class Trainer:
         if (folder / "state.pt").exists():
             _check_resumed(config, folder / "train.json")
             saved = torch.load(folder / "state.pt", weights_only=True)
-        self.bfloat16 = saved["bfloat16"] if saved else faster_in_bfloat16(config)
+        self.bfloat16 = saved["bfloat16"] if saved else native_bfloat16(torch.device("cpu"))
         compute = torch.bfloat16 if self.bfloat16 else torch.float32
         self.optimizers = optimizers(
             self.network, config.stages[0].rate, config.weight_decay, compute
