@@ -147,6 +147,12 @@ as their second steps have them: what a network could learn by heart as whole pr
 compute."""
 
 
+def _signed_sum(rng: random.Random, left: int, right: int) -> tuple[str, int]:
+    """A sum or a difference of the two, drawn, and its result."""
+    sign = rng.choice("+-")
+    return f"{left} {sign} {right}", left + right if sign == "+" else left - right
+
+
 def _facts(rng: random.Random, seeds: range) -> Problem:
     if rng.random() < 0.7:
         left, right = rng.randrange(10) * rng.randrange(10), rng.randrange(10)
@@ -154,8 +160,7 @@ def _facts(rng: random.Random, seeds: range) -> Problem:
         question = f"Solve the following multiplication: {step}. "
         question += "Give only the result as your final answer."
     else:
-        left, right, sign = rng.randint(-20, 30), rng.randrange(10), rng.choice("+-")
-        step, result = f"{left} {sign} {right}", left + right if sign == "+" else left - right
+        step, result = _signed_sum(rng, rng.randint(-20, 30), rng.randrange(10))
         question = f"State the final answer to the following arithmetic problem: {step} ="
     answer = str(result)
     return Problem(FACTS, seeds.start, question, answer, f"{step} = {answer}\n#### {answer}")
@@ -191,13 +196,11 @@ def _step(rng: random.Random) -> tuple[str, int]:
         quotient = number(2)
         return f"{right * quotient}{gap}/{gap}{right}", quotient
     if kind == "total":
-        left, right, sign = rng.randint(-40, 45), rng.randrange(10), rng.choice("+-")
-        return f"{left} {sign} {right}", left + right if sign == "+" else left - right
+        return _signed_sum(rng, rng.randint(-40, 45), rng.randrange(10))
     slope, solution = rng.randint(-12, 12) or 1, rng.randint(-12, 12)
     if rng.random() < 0.5:
         return f"{slope * solution} / {slope}", solution
-    left, right, sign = rng.randint(-150, 150), rng.randint(1, 12), rng.choice("+-")
-    return f"{left} {sign} {right}", left + right if sign == "+" else left - right
+    return _signed_sum(rng, rng.randint(-150, 150), rng.randint(1, 12))
 
 
 def _sheets(rng: random.Random, seeds: range) -> Problem:

@@ -91,17 +91,14 @@ def _masked(
     batch: Batch, objective: Objective, mask_id: int, generator: torch.Generator
 ) -> Question:
     """Ratios are stratified over the batch's answers: one in each of as many equal intervals."""
-    count = int(batch.answers.max())
-    order = torch.randperm(count, generator=generator)
-    ratio = ((order + torch.rand(count, generator=generator)) / count)[batch.answers - 1]
+    ratio = _stratified(int(batch.answers.max()), generator)[batch.answers - 1]
     answer = batch.answers > 0
     chosen = torch.rand(batch.ids.shape, generator=generator) < ratio
     asked = torch.cat((answer & chosen, answer & ~chosen))
     targets = batch.ids.repeat(2, 1)
     weights = torch.ones(targets.shape)
     if objective is Objective.MASKED_INVERSE:
-        # Half, because each answer token is asked for once where the bound's expectation has t.
-        weights = 0.5 / torch.cat((ratio, 1 - ratio)).clamp(min=1e-3)
+        weights = _inverse(torch.cat((ratio, 1 - ratio)))
     inputs = torch.where(asked, mask_id, targets)
     return Question(inputs, torch.arange(batch.ids.shape[1]), targets, asked, weights, None)
 
@@ -119,16 +116,16 @@ def _blocks(batch: Batch, mask_id: int, size: int, generator: torch.Generator) -
     count, length = batch.ids.shape
     tokens = torch.arange(length)
     places = tokens[(answers > 0).any(0)] if batch.first is None else tokens[batch.first :]
-    turns = F.pad(answers[:, 1:] != answers[:, :-1], (1, 0))
-    within = tokens - torch.where(turns, tokens, 0).cummax(1).values
+    turns, within = _turns(answers)
     block = (turns | ((answers > 0) & (within % size == 0))).cumsum(1)
-    ratio = torch.rand(count, length + 1, generator=generator).gather(1, block)
-    chosen = torch.rand(count, length, generator=generator) < ratio
     noises = [(answers > 0, torch.ones(count, length))]
     if size > 1:
-        # Half, because each answer token is asked for once where the bound's expectation has t.
-        asked = ((answers > 0) & chosen, ratio), ((answers > 0) & ~chosen, 1 - ratio)
-        noises = [(masked, 0.5 / share.clamp(min=1e-3)) for masked, share in asked]
+        ratio = torch.rand(count, length + 1, generator=generator).gather(1, block)
+        chosen = torch.rand(count, length, generator=generator) < ratio
+        noises = [
+            ((answers > 0) & chosen, _inverse(ratio)),
+            ((answers > 0) & ~chosen, _inverse(1 - ratio)),
+        ]
     positions = torch.cat((tokens, *[places] * len(noises)))
     stream = torch.cat([torch.full_like(places, i + 1) for i in range(len(noises))])
     stream = torch.cat((torch.zeros_like(tokens), stream))
@@ -153,12 +150,9 @@ def _prefix(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
     """
     numbers = batch.answers - 1
     count, length = int(batch.answers.max()), batch.ids.shape[1]
-    tokens = torch.arange(length)
-    turns = F.pad(numbers[:, 1:] != numbers[:, :-1], (1, 0))
-    within = tokens - torch.where(turns, tokens, 0).cummax(1).values
+    _, within = _turns(numbers)
     sizes = torch.bincount(numbers[numbers >= 0], minlength=count)
-    order = torch.randperm(count, generator=generator)
-    share = (order + torch.rand(count, generator=generator)) / count
+    share = _stratified(count, generator)
     masks, weights = [], []
     for half in (0.0, 0.5):
         cut = (((share + half) % 1) * sizes).long()
@@ -168,10 +162,32 @@ def _prefix(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
         behind = ahead >= window[numbers]
         some = (ahead >= 0) & (torch.rand(batch.ids.shape, generator=generator) < ratio)
         masks.append((numbers >= 0) & (behind | some))
-        weights.append(torch.where(behind, FAR_WEIGHT, 0.5 / ratio.clamp(min=1e-3)))
+        weights.append(torch.where(behind, FAR_WEIGHT, _inverse(ratio)))
     asked, targets = torch.cat(masks), batch.ids.repeat(2, 1)
     inputs = torch.where(asked, mask_id, targets)
-    return Question(inputs, tokens, targets, asked, torch.cat(weights), None)
+    return Question(inputs, torch.arange(length), targets, asked, torch.cat(weights), None)
+
+
+def _stratified(count: int, generator: torch.Generator) -> Tensor:
+    """Numbers ``(count,)`` from [0, 1), one in each of as many equal intervals, in random order."""
+    order = torch.randperm(count, generator=generator)
+    return (order + torch.rand(count, generator=generator)) / count
+
+
+def _inverse(ratio: Tensor) -> Tensor:
+    """The weight 1/t of a mask ratio, halved, because complementary masks ask for each answer token
+    once where the bound's expectation has t.
+    """
+    return 0.5 / ratio.clamp(min=1e-3)
+
+
+def _turns(answers: Tensor) -> tuple[Tensor, Tensor]:
+    """Where a question or an answer begins behind another, and how far each position lies from the
+    begin of its own, both ``(sequences, length)``.
+    """
+    turns = F.pad(answers[:, 1:] != answers[:, :-1], (1, 0))
+    tokens = torch.arange(answers.shape[1])
+    return turns, tokens - torch.where(turns, tokens, 0).cummax(1).values
 
 
 def hidden_states(
