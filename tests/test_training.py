@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby
@@ -30,6 +31,7 @@ from entropycache.training.batches import (
     encode,
     fixed_shapes,
 )
+from entropycache.training.calculations import calculations
 from entropycache.training.objective import FAR_WEIGHT, Batch, Objective, ask, hidden_states, loss
 from entropycache.training.optimizers import Muon, orthogonal
 from entropycache.training.recipe import RECIPES
@@ -46,23 +48,61 @@ def tokenizer():
     return load("tiny", device="cpu").text.tokenizer
 
 
+def value(calculation: str) -> Fraction:
+    return eval(re.sub(r"\d+(\.\d+)?", r'Fraction("\g<0>")', calculation))
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_worked_responses_end_in_the_answer_and_their_sums_are_right(task):
     for seed in corpus.VALIDATION_SEEDS[:300]:
         item = corpus.problem(task, seed, corpus.VALIDATION_SEEDS)
-        assert final_answer(item.response) == item.answer
-        for line in item.response.splitlines() if task in ("chain_sum", "products") else []:
-            if "####" not in line:
-                assert len({eval(part) for part in line.split(" = ")}) == 1, line
+        *lines, last = item.response.splitlines()
+        assert last == f"#### {item.answer}" and final_answer(item.response) == item.answer
+        if task in ("chain_sum", "products", "simple_equations"):
+            for line in lines:
+                assert len({value(part) for part in line.split(" = ")}) == 1, line
+            assert line.endswith(f" = {item.answer}")
 
 
-def test_worked_equations_hold():
-    for seed in corpus.VALIDATION_SEEDS[:200]:
-        item = corpus.problem("simple_equations", seed, corpus.VALIDATION_SEEDS)
-        *_, line, _ = item.response.splitlines()
-        _, division, answer = line.split(" = ")
-        top, bottom = division.split(" / ")
-        assert Fraction(int(top), int(bottom)) == int(answer)
+def test_nearly_all_word_problems_become_one_operation_a_line():
+    prose = 0
+    for seed in corpus.VALIDATION_SEEDS[:1000]:
+        item = corpus.problem("gsm_symbolic", seed, corpus.VALIDATION_SEEDS)
+        *lines, _ = item.response.splitlines()
+        number = r"-?\d+(?:\.\d+|/\d+)?"
+        if not all(re.fullmatch(rf"{number} [-+*/] {number} = {number}", line) for line in lines):
+            prose += 1
+            continue
+        for line in lines:
+            calculation, result = line.split(" = ")
+            assert value(result) in (value(calculation), value(calculation) // 1), line
+        assert value(result) == value(item.answer)
+    assert prose < 60
+
+
+@pytest.mark.parametrize(
+    ("solution", "answer", "lines"),
+    [
+        ("9 skeins per shawl + 4 skeins per hat = 13 skeins.", "13", ["9 + 4 = 13"]),
+        ("It is $1,000 - €300 - £50 = $650.", "650", ["1000 - 300 = 700", "700 - 50 = 650"]),
+        ("6 days/week * 2 weeks/month = 12 days/month", "12", ["6 * 2 = 12"]),
+        ("He has 5 left, 2(62+18) = 160", "160", ["62 + 18 = 80", "2 * 80 = 160"]),
+        ("half * 188 beetles = 94", "94.0", ["188 / 2 = 94"]),
+        ("3/4 x 64 = 48", "48", ["64 / 4 = 16", "16 * 3 = 48"]),
+        ("6 x 0.6666666666666666 = 4.0", "4", ["6 / 3 = 2", "2 * 2 = 4"]),
+        ("$220 * 40% = $88", "88", ["220 * 40 = 8800", "8800 / 100 = 88"]),
+        ("195 * 12 = 2340", "2,340", ["195 * 10 = 1950", "195 * 2 = 390", "1950 + 390 = 2340"]),
+        ("17*0.5=8 tubes", "8", ["17 / 2 = 8"]),
+        ("3 - 5 = -2\n-2 is 4 - 6 = -2", "-2", ["3 - 5 = -2", "4 - 6 = -2"]),
+        ("2 + 2 = 4\n2 + 2 = 4\n4 - 1 = 3\n2 + 2 = 4", "4", ["2 + 2 = 4"]),
+        ("1 * 4 = 4", "4", None),
+        ("2 + 2 = 5", "5", None),
+        ("2 + 2 = 4", "5", None),
+        ("He has four.", "4", None),
+    ],
+)
+def test_solutions_in_prose_become_their_calculations(solution, answer, lines):
+    assert calculations(solution, answer) == lines
 
 
 def test_seed_ranges_never_meet_and_held_out_questions_stay_out_of_training():
@@ -112,7 +152,7 @@ def test_drills_are_right_and_no_held_out_question_is_among_them():
             *lines, last = response.splitlines()
             assert [line.split(" = ")[0] for line in lines] == question.splitlines()[1:]
             for step, result in (line.split(" = ") for line in lines):
-                assert eval(step.replace("x", "*")) == int(result)
+                assert eval(step) == int(result)
             assert last == f"#### {result}"
         else:
             step, *parts = response.splitlines()[0].split(" = ")

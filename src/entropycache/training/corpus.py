@@ -171,30 +171,31 @@ SHEETS = "sheets"
 ``simple_equations`` calculate, at a third of the rows that ``facts`` takes for each."""
 
 
+def _number(rng: random.Random, digits: int) -> int:
+    """Of up to so many digits, all lengths alike; of longer ones some are round."""
+    length = rng.randint(1, digits)
+    number = rng.randrange(10 ** (length - 1), 10**length)
+    zeros = rng.choice((0, 0, 0, 1, 2, 3)) if length > 2 else 0
+    return number * 10**zeros if zeros else number
+
+
 def _step(rng: random.Random) -> tuple[str, int]:
-    """One calculation, worded in one of the ways that worked answers word it, and its result."""
-
-    def number(digits: int) -> int:
-        return rng.randrange(10 ** (rng.randint(1, digits) - 1), 10**digits)
-
-    kind = rng.choices(("+", "-", "*", "/", "total", "signed"), (4, 3, 5, 3, 2, 2))[0]
-    gap = rng.choice((" ", ""))
+    """One calculation as worked answers have it, and its result."""
+    kind = rng.choices(("+", "-", "*", "/", "total", "solution"), (5, 3, 5, 4, 1.5, 1.5))[0]
     if kind == "+":
-        left, right = number(3), number(3)
-        return f"{left}{gap}+{gap}{right}", left + right
+        left, right = _number(rng, 4), _number(rng, 4)
+        return f"{left} + {right}", left + right
     if kind == "-":
-        left, right = sorted((number(3), number(3)), reverse=True)
-        return f"{left}{gap}-{gap}{right}", left - right
+        left, right = sorted((_number(rng, 4), _number(rng, 4)), reverse=True)
+        return f"{left} - {right}", left - right
     if kind == "*":
-        left, right = number(3) if rng.random() < 0.3 else number(2), rng.randint(1, 9)
-        if rng.random() < 0.25:
-            left, right = rng.randint(2, 60), rng.choice((10, 11, 12, 15, 20, 25, 30, 50, 60, 100))
-        left, right = rng.choice(((left, right), (right, left)))
-        return f"{left}{gap}{rng.choice('**x')}{gap}{right}", left * right
+        left, right = _number(rng, 4), rng.randint(1, 9) * rng.choice((1, 1, 1, 1, 10, 10, 100))
+        left, right = rng.choice(((left, right), (left, right), (right, left)))
+        return f"{left} * {right}", left * right
     if kind == "/":
-        right = rng.choice((rng.randint(1, 9), rng.randint(2, 20), 60, 100))
-        quotient = number(2)
-        return f"{right * quotient}{gap}/{gap}{right}", quotient
+        right = rng.choice((rng.randint(2, 9), rng.randint(2, 9), rng.randint(10, 60), 10, 100))
+        quotient = _number(rng, 3 if right < 10 or right in (10, 100) else 2)
+        return f"{right * quotient} / {right}", quotient
     if kind == "total":
         return _signed_sum(rng, rng.randint(-40, 45), rng.randrange(10))
     slope, solution = rng.randint(-12, 12) or 1, rng.randint(-12, 12)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from entropycache.training.calculations import calculations
+
 Item = Mapping[str, Any]
 """One reasoning-gym item: ``question``, ``answer`` and ``metadata``."""
 
@@ -32,8 +34,9 @@ class Task:
 
 
 def _gsm_symbolic(item: Item) -> list[str]:
-    solution: str = item["metadata"]["answer_cot"]
-    return [line.strip() for line in solution.split("\n") if line.strip() and "####" not in line]
+    solution: str = item["metadata"]["answer_cot"].split("####")[0]
+    prose = [line.strip() for line in solution.split("\n") if line.strip()]
+    return calculations(solution, item["answer"]) or prose
 
 
 def _chain_sum(item: Item) -> list[str]:
@@ -91,16 +94,13 @@ def _linear(expression: str, variable: str) -> tuple[int, int]:
 
 
 def _simple_equations(item: Item) -> list[str]:
-    variable = item["metadata"]["variable"]
     left, right = item["metadata"]["equation"].split(" = ")
-    slope, intercept = _linear(left, variable)
-    total = int(right)
-    lines = []
+    slope, intercept = _linear(left, item["metadata"]["variable"])
+    total, lines = int(right), []
     if intercept:
         sign = "-" if intercept > 0 else "+"
-        lines.append(f"{slope}*{variable} = {total} {sign} {abs(intercept)} = {total - intercept}")
-    lines.append(f"{variable} = {total - intercept} / {slope} = {item['answer']}")
-    return lines
+        lines.append(f"{total} {sign} {abs(intercept)} = {total - intercept}")
+    return [*lines, f"{total - intercept} / {slope} = {item['answer']}"]
 
 
 def _aiw(item: Item) -> list[str]:
