@@ -96,6 +96,7 @@ def test_nearly_all_word_problems_become_one_operation_a_line():
         ("3 - 5 = -2\n-2 is 4 - 6 = -2", "-2", ["3 - 5 = -2", "4 - 6 = -2"]),
         ("2 + 2 = 4\n2 + 2 = 4\n4 - 1 = 3\n2 + 2 = 4", "4", ["2 + 2 = 4"]),
         ("1 * 4 = 4", "4", None),
+        ("4 / 0 = 0", "0", None),
         ("2 + 2 = 5", "5", None),
         ("2 + 2 = 4", "5", None),
         ("He has four.", "4", None),

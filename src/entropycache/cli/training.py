@@ -20,7 +20,7 @@ def train(
     seed: Annotated[int, typer.Option(help="seed of weights, order and masks")] = 0,
     start: Annotated[str | None, typer.Option(help="checkpoint to begin from, e.g. tiny")] = None,
     recipe: Annotated[
-        Literal["scratch", "further", "order"] | None,
+        Literal["scratch", "further"] | None,
         typer.Option(help="stages of the run; further with --start, else scratch"),
     ] = None,
 ) -> None:

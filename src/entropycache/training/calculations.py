@@ -40,7 +40,10 @@ def calculations(solution: str, answer: str) -> list[str] | None:
     result, wanted = None, Fraction(answer.replace(",", ""))
     for line in solution.split("\n"):
         for expression, result in _equations(line):
-            found = _written(expression, result)
+            try:
+                found = _written(expression, result)
+            except ZeroDivisionError:
+                found = None
             if found is None:
                 return None
             lines += [step for step in found if step not in lines]
@@ -105,6 +108,7 @@ class _Steps:
         self.lines: list[str] = []
 
     def evaluate(self, node: ast.expr) -> Fraction:
+        """The value of a calculation whose lines are written."""
         match node:
             case ast.Constant(value=value):
                 return Fraction(str(value))

@@ -59,68 +59,73 @@ _SCRATCH = (
     Stage(3000, _mixture(2.0, 0.0, 0.08), (Objective.MASKED,)),
 )
 _KNOWLEDGE = {
-    "gsm_symbolic": 1.5,
-    "family_relationships": 0.9,
+    "gsm_symbolic": 2.0,
+    "family_relationships": 1.0,
     "simple_equations": 0.8,
-    "chain_sum": 0.7,
-    "products": 0.5,
-    "word_sequence_reversal": 0.3,
-    "leg_counting": 0.25,
-    "aiw": 0.15,
-    SHEETS: 0.45,
+    "word_sequence_reversal": 0.5,
+    "chain_sum": 0.3,
+    "products": 0.3,
+    "leg_counting": 0.1,
+    "aiw": 0.1,
+    SHEETS: 0.8,
+    COPYING: 0.3,
 }
 _BALANCE = {
-    "family_relationships": 1.0,
+    "gsm_symbolic": 2.0,
+    "family_relationships": 0.9,
+    "simple_equations": 0.6,
+    "word_sequence_reversal": 0.5,
+    "chain_sum": 0.5,
+    "products": 0.4,
+    "leg_counting": 0.3,
+    "aiw": 0.15,
+    SHEETS: 0.5,
+    COPYING: 0.1,
+}
+_ORDER = {
+    "gsm_symbolic": 1.6,
+    "family_relationships": 1.1,
     "simple_equations": 1.0,
-    "chain_sum": 0.9,
-    "products": 0.6,
-    "leg_counting": 0.6,
-    "gsm_symbolic": 0.5,
-    "aiw": 0.3,
-    "word_sequence_reversal": 0.3,
-    SHEETS: 0.2,
+    "word_sequence_reversal": 0.5,
+    "chain_sum": 1.1,
+    "products": 0.5,
+    "leg_counting": 0.35,
+    "aiw": 0.25,
+    SHEETS: 0.3,
 }
 
 
-def _knowledge(
-    begin: int, *objectives: Objective, few_shot: float = 0.06, long_tail: float = 0.04
-) -> Stage:
-    return Stage(begin, Mixture(_KNOWLEDGE, few_shot, long_tail=long_tail), objectives, rate=1.5e-3)
+def _mixed(weights: dict[str, float], rare: float) -> Mixture:
+    """``rare`` is the share of prompts with worked examples in front and that of long tails."""
+    return Mixture(weights, rare, long_tail=rare)
 
 
+_WHOLE = (Objective.PREFIX, Objective.MASKED_INVERSE)
 _FURTHER = (
-    _knowledge(0, Objective.AUTOREGRESSIVE, few_shot=0.04),
-    _knowledge(500, Objective.AUTOREGRESSIVE, Objective.MASKED_INVERSE),
-    _knowledge(700, Objective.AUTOREGRESSIVE, Objective.BLOCKS),
-    _knowledge(
-        1400,
-        *(Objective.PREFIX, Objective.BLOCKS, Objective.PREFIX, Objective.MASKED_INVERSE),
-        long_tail=0.06,
-    ),
-)
-_ORDER = (
+    Stage(0, _mixed(_KNOWLEDGE, 0.03), (Objective.AUTOREGRESSIVE,), rate=1.5e-3),
     Stage(
-        0,
-        Mixture(_BALANCE, few_shot=0.06, long_tail=0.08),
-        (Objective.PREFIX, Objective.MASKED_INVERSE),
-        rate=8e-4,
+        560,
+        _mixed(_KNOWLEDGE, 0.05),
+        tuple(form for whole in _WHOLE for form in (Objective.AUTOREGRESSIVE, whole)),
+        rate=1.5e-3,
     ),
+    Stage(730, _mixed(_BALANCE, 0.06), _WHOLE, rate=1.5e-3),
+    Stage(980, Mixture(_ORDER, 0.04, long_tail=0.06), _WHOLE, rate=1.1e-3),
 )
 
 
 RECIPES = {
     "scratch": partial(TrainConfig, SHAPE, _SCRATCH, warmup=100, batch_tokens=4096),
-    "further": partial(TrainConfig, SHAPE, _FURTHER, warmup=30),
-    "order": partial(TrainConfig, SHAPE, _ORDER, warmup=20),
+    "further": partial(TrainConfig, SHAPE, _FURTHER, warmup=20),
 }
 """The settings of a run but for ``steps``, ``decay`` (the last steps, which lower the rate) and
 ``seed``.
 
 ``scratch`` is from random weights: copying first, then the warm start, both forms in turn, and
-masked diffusion alone while the rate falls. ``further`` goes on from trained weights and teaches
-what comes next, all before it known; ``order`` follows it and teaches how sure to be of what lies
-further off, by which decoding chooses its order. The last two runs were 1,750 steps of ``further``
-with a decay of 1,050 and 240 of ``order`` with a decay of 220.
+masked diffusion alone while the rate falls. ``further`` goes on from trained weights: what comes
+next, all before it known, and then how sure to be of what lies further off, by which decoding
+chooses its order. The last run was 980 steps of it with a decay of 730, and then 1,170 with one of
+190.
 """
 
 
