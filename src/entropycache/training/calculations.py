@@ -43,7 +43,7 @@ def calculations(solution: str, answer: str) -> list[str] | None:
             try:
                 found = _written(expression, result)
             except ZeroDivisionError:
-                found = None
+                return None
             if found is None:
                 return None
             lines += [step for step in found if step not in lines]

@@ -175,8 +175,7 @@ def _number(rng: random.Random, digits: int) -> int:
     """Of up to so many digits, all lengths alike; of longer ones some are round."""
     length = rng.randint(1, digits)
     number = rng.randrange(10 ** (length - 1), 10**length)
-    zeros = rng.choice((0, 0, 0, 1, 2, 3)) if length > 2 else 0
-    return number * 10**zeros if zeros else number
+    return number * rng.choice((1, 1, 1, 10, 100, 1000)) if length > 2 else number
 
 
 def _step(rng: random.Random) -> tuple[str, int]:

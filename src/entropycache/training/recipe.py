@@ -95,21 +95,19 @@ _ORDER = {
 }
 
 
-def _mixed(weights: dict[str, float], rare: float) -> Mixture:
-    """``rare`` is the share of prompts with worked examples in front and that of long tails."""
-    return Mixture(weights, rare, long_tail=rare)
-
-
 _WHOLE = (Objective.PREFIX, Objective.MASKED_INVERSE)
 _FURTHER = (
-    Stage(0, _mixed(_KNOWLEDGE, 0.03), (Objective.AUTOREGRESSIVE,), rate=1.5e-3),
+    Stage(0, Mixture(_KNOWLEDGE, 0.03, long_tail=0.03), (Objective.AUTOREGRESSIVE,), rate=1.5e-3),
     Stage(
         560,
-        _mixed(_KNOWLEDGE, 0.05),
-        tuple(form for whole in _WHOLE for form in (Objective.AUTOREGRESSIVE, whole)),
+        Mixture(_KNOWLEDGE, 0.05, long_tail=0.05),
+        (
+            *(Objective.AUTOREGRESSIVE, Objective.PREFIX),
+            *(Objective.AUTOREGRESSIVE, Objective.MASKED_INVERSE),
+        ),
         rate=1.5e-3,
     ),
-    Stage(730, _mixed(_BALANCE, 0.06), _WHOLE, rate=1.5e-3),
+    Stage(730, Mixture(_BALANCE, 0.06, long_tail=0.06), _WHOLE, rate=1.5e-3),
     Stage(980, Mixture(_ORDER, 0.04, long_tail=0.06), _WHOLE, rate=1.1e-3),
 )
 
