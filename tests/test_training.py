@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from dataclasses import replace
@@ -95,6 +96,11 @@ def test_nearly_all_word_problems_become_one_operation_a_line():
         ("17*0.5=8 tubes", "8", ["17 / 2 = 8"]),
         ("3 - 5 = -2\n-2 is 4 - 6 = -2", "-2", ["3 - 5 = -2", "4 - 6 = -2"]),
         ("2 + 2 = 4\n2 + 2 = 4\n4 - 1 = 3\n2 + 2 = 4", "4", ["2 + 2 = 4"]),
+        (
+            "She has 70 + 48 + T = 118 + T = 193 toys.\nThus T = 193 - 118 = 75",
+            "75",
+            ["70 + 48 = 118", "193 - 118 = 75"],
+        ),
         ("1 * 4 = 4", "4", None),
         ("4 / 0 = 0", "0", None),
         ("2 + 2 = 5", "5", None),
@@ -138,6 +144,19 @@ def test_a_chunk_depends_on_its_index_alone():
     other = list(corpus.draw_chunk(mixture, 4, 50, corpus.TRAINING_SEEDS))
     assert first == again != other
     assert max(len(example.turns) for example in first) > 4
+
+
+def test_brevity_keeps_answers_as_likely_as_they_are_short():
+    plain = corpus.Mixture({"gsm_symbolic": 1.0}, few_shot=0.0)
+    lengths = []
+    for mixture in (plain, replace(plain, brevity=40.0)):
+        drawn = list(corpus.draw_chunk(mixture, 0, 400, corpus.TRAINING_SEEDS))
+        lengths.append([len(example.turns[-1]) for example in drawn])
+    for least, most in ((0, 40), (40, 80), (80, 120)):
+        weights = [math.exp(-n / 40) for n in lengths[0]]
+        inside = [w for n, w in zip(lengths[0], weights, strict=True) if least <= n < most]
+        share = sum(least <= n < most for n in lengths[1]) / len(lengths[1])
+        assert abs(share - sum(inside) / sum(weights)) < 0.12
 
 
 def test_drills_are_right_and_no_held_out_question_is_among_them():
@@ -404,10 +423,12 @@ def test_muon_follows_the_library_version_where_that_can_run():
     torch.testing.assert_close(ours, theirs, atol=5e-3, rtol=0)
 
 
+@pytest.mark.parametrize("parts", [1, 3])
 def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
-    tokenizer, tmp_path, monkeypatch
+    tokenizer, tmp_path, monkeypatch, parts
 ):
-    whole = weights_after(Trainer(config(6), tokenizer, tmp_path / "whole", compiled=False))
+    settings = replace(config(6), parts=parts)
+    whole = weights_after(Trainer(settings, tokenizer, tmp_path / "whole", compiled=False))
 
     class Stopped(Exception):
         pass
@@ -415,11 +436,11 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     def stop(**numbers):
         raise Stopped
 
-    first = Trainer(config(6), tokenizer, tmp_path / "cut", compiled=False)
+    first = Trainer(settings, tokenizer, tmp_path / "cut", compiled=False)
     monkeypatch.setattr(first, "_log", stop)
     with pytest.raises(Stopped):
         first.run(every=3, evaluate=lambda network: {})
-    second = Trainer(config(6), tokenizer, tmp_path / "cut", compiled=False)
+    second = Trainer(settings, tokenizer, tmp_path / "cut", compiled=False)
     assert second.position.step == 3
     resumed = weights_after(second)
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
@@ -429,6 +450,57 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     ends = [json.loads(log[-1])["tokens"] for log in logs]
     assert ends[0] == ends[1] > 0, "tokens seen are counted over the stop"
     assert (tmp_path / "cut" / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_parts_of_a_step_differ_in_length_and_objective_and_share_its_rows(
+    tokenizer, tmp_path, monkeypatch
+):
+    tasks = ("chain_sum", "leg_counting", "family_relationships")
+    mixture = corpus.Mixture(dict.fromkeys(tasks, 1.0), few_shot=0.0, long_tail=0.0)
+    objectives = (Objective.AUTOREGRESSIVE, Objective.PREFIX)
+    settings = replace(config(4), stages=(Stage(0, mixture, objectives),), batch_tokens=4096)
+    asked: list[tuple[Batch, Objective]] = []
+
+    def recorded(batch, objective, *rest):
+        asked.append((batch, objective))
+        return ask(batch, objective, *rest)
+
+    trainer = Trainer(
+        replace(settings, parts=4, chunk_examples=100), tokenizer, tmp_path, compiled=False
+    )
+    monkeypatch.setattr(trainer, "validation_loss", dict)
+    monkeypatch.setattr(trainer_module, "ask", recorded)
+    trainer.run(every=4, evaluate=lambda network: {})
+    assert len(asked) == 4 * 4
+    steps = [asked[i : i + 4] for i in range(0, len(asked), 4)]
+    for step in steps:
+        assert len({batch.ids.shape[1] for batch, _ in step}) > 1
+        assert [objective for _, objective in step] == [*objectives, *objectives]
+        assert sum(2 * batch.ids.numel() for batch, _ in step) <= 4096
+    assert trainer.position.tokens == sum(2 * batch.ids.numel() for batch, _ in asked)
+
+
+def test_the_gradient_of_a_step_is_the_mean_over_its_parts(tokenizer, tmp_path, monkeypatch):
+    gradients = []
+
+    class Recorder(torch.optim.SGD):
+        def step(self, closure=None):
+            gradients.append([p.grad.clone() for p in trainer.network.parameters()])
+
+    def unmoved(network, rate, *rest):
+        return [Recorder(network.parameters(), lr=rate)]
+
+    monkeypatch.setattr(trainer_module, "optimizers", unmoved)
+    monkeypatch.setattr(trainer_module.nn.utils, "clip_grad_norm_", lambda parameters, norm: None)
+    stages = (Stage(0, config(1).stages[0].mixture, (Objective.AUTOREGRESSIVE,)),)
+    one = replace(config(2), stages=stages, batch_tokens=256)
+    for name, settings in (("one", one), ("two", replace(one, steps=1, batch_tokens=512, parts=2))):
+        trainer = Trainer(settings, tokenizer, tmp_path / name, compiled=False)
+        monkeypatch.setattr(trainer, "validation_loss", dict)
+        trainer.run(every=2, evaluate=lambda network: {})
+    first, second, both = gradients
+    for a, b, mean in zip(first, second, both, strict=True):
+        torch.testing.assert_close(mean, (a + b) / 2)
 
 
 def test_a_run_goes_on_with_its_own_shape_and_seed_only(tokenizer, tmp_path):

@@ -21,6 +21,7 @@ _REWRITTEN = (
     (r"/ ?(?=[A-Za-z])", " "),  # of a unit: 6 days/week
     (r"(?<=\d)\(", "*("),
     (r"\bhalf \*", "0.5 *"),
+    (r" \+ [A-Z](?= =)", ""),  # an unknown on both sides: 70 + 48 + T = 118 + T
 )
 _OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 

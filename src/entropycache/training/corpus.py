@@ -8,6 +8,7 @@ lie in ranges that cannot meet.
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -92,6 +93,10 @@ def write_evaluation_sets(folder: Path) -> None:
 class Mixture:
     """How examples are drawn: a weight a task, the share with worked examples in front, the share
     with long tails.
+
+    With ``brevity`` a problem is kept with probability ``exp(-n / brevity)``, where ``n`` is the
+    number of characters of its response: a task of many wordings is then learnt from the short ones
+    first.
     """
 
     weights: Mapping[str, float]
@@ -99,6 +104,7 @@ class Mixture:
     max_shots: int = 8
     long_tail: float = 0.15
     max_tail: int = 320
+    brevity: float | None = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ def draw_chunk(mixture: Mixture, index: int, size: int, seeds: range) -> Iterato
     for _ in range(size):
         task = rng.choices(tasks, weights)[0]
         shots = rng.randint(1, mixture.max_shots) if rng.random() < mixture.few_shot else 0
-        problems = [_fresh(task, rng, seeds, held_out) for _ in range(shots + 1)]
+        problems = [_kept(task, rng, seeds, held_out, mixture) for _ in range(shots + 1)]
         turns = tuple(text for item in problems for text in (item.question, item.response))
         long = rng.random() < mixture.long_tail
         yield Example(turns, rng.randint(1, mixture.max_tail if long else 12), task)
@@ -220,6 +226,16 @@ def _fresh(task: str, rng: random.Random, seeds: range, held_out: frozenset[str]
     while True:
         item = problem(task, rng.choice(seeds), seeds)
         if item.question not in held_out:
+            return item
+
+
+def _kept(
+    task: str, rng: random.Random, seeds: range, held_out: frozenset[str], mixture: Mixture
+) -> Problem:
+    brevity = mixture.brevity
+    while True:
+        item = _fresh(task, rng, seeds, held_out)
+        if brevity is None or rng.random() < math.exp(-len(item.response) / brevity):
             return item
 
 

@@ -58,72 +58,56 @@ _SCRATCH = (
     Stage(2000, _mixture(2.0, 0.1, 0.05), _FORMS),
     Stage(3000, _mixture(2.0, 0.0, 0.08), (Objective.MASKED,)),
 )
+_NEXT = Objective.AUTOREGRESSIVE
+_AHEAD = (Objective.PREFIX, Objective.MASKED_INVERSE)
 _KNOWLEDGE = {
-    "gsm_symbolic": 2.0,
+    "gsm_symbolic": 4.5,
     "family_relationships": 1.0,
-    "simple_equations": 0.8,
-    "word_sequence_reversal": 0.5,
-    "chain_sum": 0.3,
-    "products": 0.3,
-    "leg_counting": 0.1,
-    "aiw": 0.1,
-    SHEETS: 0.8,
-    COPYING: 0.3,
-}
-_BALANCE = {
-    "gsm_symbolic": 2.0,
-    "family_relationships": 0.9,
-    "simple_equations": 0.6,
-    "word_sequence_reversal": 0.5,
+    "simple_equations": 1.0,
+    "word_sequence_reversal": 0.8,
     "chain_sum": 0.5,
     "products": 0.4,
-    "leg_counting": 0.3,
+    "leg_counting": 0.15,
     "aiw": 0.15,
-    SHEETS: 0.5,
-    COPYING: 0.1,
+    SHEETS: 1.0,
+    COPYING: 0.2,
 }
 _ORDER = {
-    "gsm_symbolic": 1.6,
-    "family_relationships": 1.1,
-    "simple_equations": 1.0,
-    "word_sequence_reversal": 0.5,
-    "chain_sum": 1.1,
+    "gsm_symbolic": 4.0,
+    "family_relationships": 1.3,
+    "simple_equations": 1.2,
+    "word_sequence_reversal": 1.0,
+    "chain_sum": 0.8,
     "products": 0.5,
-    "leg_counting": 0.35,
+    "leg_counting": 0.3,
     "aiw": 0.25,
-    SHEETS: 0.3,
+    SHEETS: 1.2,
 }
-
-
-_WHOLE = (Objective.PREFIX, Objective.MASKED_INVERSE)
+_SHORT = Mixture(_KNOWLEDGE, 0.02, long_tail=0.03, brevity=60.0)
 _FURTHER = (
-    Stage(0, Mixture(_KNOWLEDGE, 0.03, long_tail=0.03), (Objective.AUTOREGRESSIVE,), rate=1.5e-3),
+    Stage(0, _SHORT, (*[_NEXT] * 6, *_AHEAD), rate=2.5e-3),
+    Stage(200, _SHORT, (*[_NEXT] * 6, *_AHEAD), rate=1.3e-3),
     Stage(
-        560,
-        Mixture(_KNOWLEDGE, 0.05, long_tail=0.05),
-        (
-            *(Objective.AUTOREGRESSIVE, Objective.PREFIX),
-            *(Objective.AUTOREGRESSIVE, Objective.MASKED_INVERSE),
-        ),
-        rate=1.5e-3,
+        850,
+        Mixture(_ORDER, 0.03, long_tail=0.06, brevity=80.0),
+        (_NEXT, *_AHEAD, Objective.PREFIX) * 2,
+        rate=1.7e-3,
     ),
-    Stage(730, Mixture(_BALANCE, 0.06, long_tail=0.06), _WHOLE, rate=1.5e-3),
-    Stage(980, Mixture(_ORDER, 0.04, long_tail=0.06), _WHOLE, rate=1.1e-3),
 )
 
 
 RECIPES = {
     "scratch": partial(TrainConfig, SHAPE, _SCRATCH, warmup=100, batch_tokens=4096),
-    "further": partial(TrainConfig, SHAPE, _FURTHER, warmup=20),
+    "further": partial(TrainConfig, SHAPE, _FURTHER, warmup=20, parts=8),
 }
 """The settings of a run but for ``steps``, ``decay`` (the last steps, which lower the rate) and
 ``seed``.
 
 ``scratch`` is from random weights: copying first, then the warm start, both forms in turn, and
-masked diffusion alone while the rate falls. ``further`` goes on from trained weights: what comes
-next, all before it known, and then how sure to be of what lies further off, by which decoding
-chooses its order. The last run was 980 steps of it with a decay of 730, and then 1,170 with one of
-190.
+masked diffusion alone while the rate falls. ``further`` goes on from trained weights: mostly what
+comes next, all before it known, and then mostly how sure to be of what lies further off, by which
+decoding chooses its order; short answers more often than long ones, and batches of several lengths
+a step. The last run was 1,340 steps of it with a decay of 1,140.
 """
 
 

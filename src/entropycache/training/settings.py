@@ -16,7 +16,7 @@ class Stage:
     from_step: int
     mixture: Mixture
     objectives: tuple[Objective, ...] = (Objective.MASKED,)
-    """Taken in turn, one a step."""
+    """Taken in turn, one a batch."""
     rate: float = 2e-3
 
 
@@ -31,5 +31,10 @@ class TrainConfig:
     decay: int = 1000
     weight_decay: float = 0.02
     batch_tokens: int = 8192
+    """Rows of a step, both complementary masks counted."""
+    parts: int = 1
+    """Batches a step, each of examples of like length: several mix lengths, and with them the
+    wordings of questions, at no cost in padding.
+    """
     chunk_examples: int = 1024
     seed: int = 0

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,8 @@ class Trainer:
                 "training", total=self.config.steps, completed=self.position.step
             )
             began, recent = time.monotonic(), []
-            for batch in self._batches():
-                recent.append(self._step(batch))
+            for parts in self._batches():
+                recent.append(self._step(parts))
                 progress.update(
                     bar, completed=self.position.step, description=f"loss {recent[-1]:.3f}"
                 )
@@ -168,44 +169,50 @@ class Trainer:
             optimizer.load_state_dict(saved)
         self.position = Position(**state["position"])
 
-    def _batches(self) -> Iterator[Batch]:
-        """Batches from the current position to the last step, moving the position along."""
+    def _batches(self) -> Iterator[tuple[Batch, ...]]:
+        """The batches of each step from the current position to the last one, moving the position
+        along.
+        """
         at, config = self.position, self.config
         while at.step < config.steps:
             mixture = self._stage(at.chunk_step).mixture
             drawn = draw_chunk(mixture, at.chunk, config.chunk_examples, TRAINING_SEEDS)
             encoded = [e for e in (encode(self.tokenizer, x) for x in drawn) if e is not None]
             order = random.Random(f"{config.seed}/{at.chunk}")
-            for number, batch in enumerate(self._cut(encoded, config.batch_tokens, order)):
+            cut = self._cut(encoded, config.batch_tokens // config.parts, order)
+            for number, parts in enumerate(_together(cut, config.parts)):
                 if number < at.step - at.chunk_step:
                     continue
                 if at.step == config.steps:
                     return
-                yield batch
+                yield parts
             at.chunk, at.chunk_step = at.chunk + 1, at.step
 
     def _cut(self, encoded: list[Encoded], tokens: int, order: random.Random) -> Iterator[Batch]:
         cut = fixed_shapes if self.compiled else close_lengths
         return batches(encoded, tokens, order, self.tokenizer.eos_token_id, cut)
 
-    def _step(self, batch: Batch) -> float:
-        at = self.position
+    def _step(self, parts: tuple[Batch, ...]) -> float:
+        at, config = self.position, self.config
         rate = self.rate()
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
         objectives = self._stage(at.chunk_step).objectives
-        objective = objectives[at.step % len(objectives)]
-        seed = self.config.seed * 1_000_003 + at.step
-        value = self._loss(batch, objective, seed, self._forward)
-        torch.autograd.backward(value)
+        total = 0.0
+        for number, batch in enumerate(parts, at.step * config.parts):
+            objective = objectives[number % len(objectives)]
+            seed = config.seed * 1_000_003 + number
+            value = self._loss(batch, objective, seed, self._forward) / len(parts)
+            torch.autograd.backward(value)
+            total += value.item()
+            at.tokens += 2 * batch.ids.numel()
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         at.step += 1
-        at.tokens += 2 * batch.ids.numel()
-        return value.item()
+        return total
 
     def _loss(
         self, batch: Batch, objective: Objective, seed: int, forward: Callable[..., Tensor]
@@ -232,6 +239,12 @@ class Trainer:
     def _log(self, **numbers: float) -> None:
         with (self.folder / "log.jsonl").open("a") as file:
             file.write(json.dumps(numbers) + "\n")
+
+
+def _together(cut: Iterator[Batch], parts: int) -> Iterator[tuple[Batch, ...]]:
+    """As many batches at a time; the last ones may be fewer."""
+    while step := tuple(islice(cut, parts)):
+        yield step
 
 
 def _check_resumed(config: TrainConfig, path: Path) -> None:
