@@ -154,7 +154,7 @@ def test_stop_strings_of_a_task_end_its_answers(tiny):
 
 def test_equal_requests_are_decoded_once_and_repeats_have_seeds_of_their_own(tiny):
     chat = EntropyCacheLM(tiny).apply_chat_template([{"role": "user", "content": QUESTIONS[1]}])
-    lm = EntropyCacheLM(tiny, gen_length=16, temperature=2.0, tokens_per_step=2)
+    lm = EntropyCacheLM(tiny, gen_length=16, temperature=8.0, tokens_per_step=2)
     same = [request(chat, {"until": []}, doc=0), request(chat, {"until": []}, doc=1)]
     several = request(chat, {"until": []}, doc=2, repeats=3)
     finished: list[int] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count, groupby
+from itertools import count, groupby, islice
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -121,3 +121,9 @@ def close_lengths(examples: Iterable[Encoded], tokens: int) -> Iterator[Group]:
         members = [*members, example]
     if members:
         yield Group(members, rounded(members[-1]))
+
+
+def together(single: Iterator[Batch], parts: int) -> Iterator[tuple[Batch, ...]]:
+    """So many batches at a time; the last ones may be fewer."""
+    while step := tuple(islice(single, parts)):
+        yield step

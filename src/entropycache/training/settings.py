@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
+from entropycache.errors import OptionError
 from entropycache.models.transformer import Shape
 from entropycache.training.corpus import Mixture
 from entropycache.training.objective import Objective
@@ -38,3 +41,13 @@ class TrainConfig:
     """
     chunk_examples: int = 1024
     seed: int = 0
+
+
+def check_resumed(config: TrainConfig, path: Path) -> None:
+    """A run goes on with the shape and seed it began with; steps, decay and stages may change."""
+    before = json.loads(path.read_text())
+    if before["shape"] != asdict(config.shape) or before["seed"] != config.seed:
+        raise OptionError(
+            f"{path.parent}: this run was begun with another shape or seed ({before['seed']}); "
+            "give another folder"
+        )

@@ -11,7 +11,6 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,19 @@ from entropycache.lines import drop_unfinished_line
 from entropycache.models.loading import native_bfloat16
 from entropycache.models.random import random_network
 from entropycache.models.transformer import Transformer
-from entropycache.training.batches import Encoded, batches, close_lengths, encode, fixed_shapes
+from entropycache.training.batches import (
+    Encoded,
+    batches,
+    close_lengths,
+    encode,
+    fixed_shapes,
+    together,
+)
 from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
 from entropycache.training.curves import draw_curves
 from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
 from entropycache.training.optimizers import optimizers
-from entropycache.training.settings import Stage, TrainConfig
+from entropycache.training.settings import Stage, TrainConfig, check_resumed
 
 COMPILED_LENGTH = 320
 """Longer batches are rare: compiling for each of their lengths costs more than it saves."""
@@ -70,7 +76,7 @@ class Trainer:
         folder.mkdir(parents=True, exist_ok=True)
         saved = None
         if (folder / "state.pt").exists():
-            _check_resumed(config, folder / "train.json")
+            check_resumed(config, folder / "train.json")
             saved = torch.load(folder / "state.pt", weights_only=True)
         self.bfloat16 = saved["bfloat16"] if saved else native_bfloat16(torch.device("cpu"))
         compute = torch.bfloat16 if self.bfloat16 else torch.float32
@@ -170,9 +176,7 @@ class Trainer:
         self.position = Position(**state["position"])
 
     def _batches(self) -> Iterator[tuple[Batch, ...]]:
-        """The batches of each step from the current position to the last one, moving the position
-        along.
-        """
+        """The batches of each step from the current position on, moving the position along."""
         at, config = self.position, self.config
         while at.step < config.steps:
             mixture = self._stage(at.chunk_step).mixture
@@ -180,7 +184,7 @@ class Trainer:
             encoded = [e for e in (encode(self.tokenizer, x) for x in drawn) if e is not None]
             order = random.Random(f"{config.seed}/{at.chunk}")
             cut = self._cut(encoded, config.batch_tokens // config.parts, order)
-            for number, parts in enumerate(_together(cut, config.parts)):
+            for number, parts in enumerate(together(cut, config.parts)):
                 if number < at.step - at.chunk_step:
                     continue
                 if at.step == config.steps:
@@ -239,19 +243,3 @@ class Trainer:
     def _log(self, **numbers: float) -> None:
         with (self.folder / "log.jsonl").open("a") as file:
             file.write(json.dumps(numbers) + "\n")
-
-
-def _together(cut: Iterator[Batch], parts: int) -> Iterator[tuple[Batch, ...]]:
-    """As many batches at a time; the last ones may be fewer."""
-    while step := tuple(islice(cut, parts)):
-        yield step
-
-
-def _check_resumed(config: TrainConfig, path: Path) -> None:
-    """A run goes on with the shape and seed it began with; steps, decay and stages may change."""
-    before = json.loads(path.read_text())
-    if before["shape"] != asdict(config.shape) or before["seed"] != config.seed:
-        raise OptionError(
-            f"{path.parent}: this run was begun with another shape or seed ({before['seed']}); "
-            "give another folder"
-        )
