@@ -91,10 +91,6 @@ def compared(name: str) -> str:
     return f"{measured(of)}\n\n{table(head, rows)}"
 
 
-WATCHING = ("d2", "elastic")
-"""Policies that look at attention weights, which cost more when plain decoding was measured."""
-
-
 def over_plain() -> str:
     """Policies against plain decoding, with one and with eight worked examples in front."""
     rows = []
@@ -102,18 +98,17 @@ def over_plain() -> str:
         of = result(f"policies_{shots}_shot_plain")
         for label, r in of["rows"].items():
             rule, _, policy = label.partition("/")
-            if not policy.startswith(WATCHING):
-                low, high = r["speed_up_interval_95"]
-                rows.append(
-                    [
-                        f"{shots}-shot, {r['prompt_tokens']:.0f} tokens",
-                        of["problems"],
-                        f"{rule}, {policy}" if policy else rule,
-                        correct(r),
-                        f"{r['speed_up']:.0f}× ({low:.0f} … {high:.0f})",
-                        f"{r['time_percent']['decision']:.2f} %",
-                    ]
-                )
+            low, high = r["speed_up_interval_95"]
+            rows.append(
+                [
+                    f"{shots}-shot, {r['prompt_tokens']:.0f} tokens",
+                    of["problems"],
+                    f"{rule}, {policy}" if policy else rule,
+                    correct(r),
+                    f"{r['speed_up']:.0f}× ({low:.0f} … {high:.0f})",
+                    f"{r['time_percent']['decision']:.2f} %",
+                ]
+            )
     head = ["prompt", "problems", "", "correct", "over plain decoding", "deciding"]
     return table(head, rows)
 
