@@ -152,8 +152,8 @@ def test_brevity_keeps_answers_as_likely_as_they_are_short():
     for mixture in (plain, replace(plain, brevity=40.0)):
         drawn = list(corpus.draw_chunk(mixture, 0, 400, corpus.TRAINING_SEEDS))
         lengths.append([len(example.turns[-1]) for example in drawn])
+    weights = [math.exp(-n / 40) for n in lengths[0]]
     for least, most in ((0, 40), (40, 80), (80, 120)):
-        weights = [math.exp(-n / 40) for n in lengths[0]]
         inside = [w for n, w in zip(lengths[0], weights, strict=True) if least <= n < most]
         share = sum(least <= n < most for n in lengths[1]) / len(lengths[1])
         assert abs(share - sum(inside) / sum(weights)) < 0.12

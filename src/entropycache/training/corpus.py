@@ -128,7 +128,7 @@ def draw_chunk(mixture: Mixture, index: int, size: int, seeds: range) -> Iterato
     for _ in range(size):
         task = rng.choices(tasks, weights)[0]
         shots = rng.randint(1, mixture.max_shots) if rng.random() < mixture.few_shot else 0
-        problems = [_kept(task, rng, seeds, held_out, mixture) for _ in range(shots + 1)]
+        problems = [_fresh(task, rng, seeds, held_out, mixture.brevity) for _ in range(shots + 1)]
         turns = tuple(text for item in problems for text in (item.question, item.response))
         long = rng.random() < mixture.long_tail
         yield Example(turns, rng.randint(1, mixture.max_tail if long else 12), task)
@@ -220,21 +220,18 @@ def _sheets(rng: random.Random, seeds: range) -> Problem:
 DRILLS = {COPYING: _copying, FACTS: _facts, SHEETS: _sheets}
 
 
-def _fresh(task: str, rng: random.Random, seeds: range, held_out: frozenset[str]) -> Problem:
-    if task in DRILLS:
-        return DRILLS[task](rng, seeds)
-    while True:
-        item = problem(task, rng.choice(seeds), seeds)
-        if item.question not in held_out:
-            return item
-
-
-def _kept(
-    task: str, rng: random.Random, seeds: range, held_out: frozenset[str], mixture: Mixture
+def _fresh(
+    task: str,
+    rng: random.Random,
+    seeds: range,
+    held_out: frozenset[str],
+    brevity: float | None,
 ) -> Problem:
-    brevity = mixture.brevity
     while True:
-        item = _fresh(task, rng, seeds, held_out)
+        drill = DRILLS.get(task)
+        item = drill(rng, seeds) if drill else problem(task, rng.choice(seeds), seeds)
+        if item.question in held_out:
+            continue
         if brevity is None or rng.random() < math.exp(-len(item.response) / brevity):
             return item
 

@@ -83,10 +83,11 @@ _ORDER = {
     "aiw": 0.25,
     SHEETS: 1.2,
 }
+_MOSTLY_NEXT = (*[_NEXT] * 6, *_AHEAD)
 _SHORT = Mixture(_KNOWLEDGE, 0.02, long_tail=0.03, brevity=60.0)
 _FURTHER = (
-    Stage(0, _SHORT, (*[_NEXT] * 6, *_AHEAD), rate=2.5e-3),
-    Stage(200, _SHORT, (*[_NEXT] * 6, *_AHEAD), rate=1.3e-3),
+    Stage(0, _SHORT, _MOSTLY_NEXT, rate=2.5e-3),
+    Stage(200, _SHORT, _MOSTLY_NEXT, rate=1.3e-3),
     Stage(
         850,
         Mixture(_ORDER, 0.03, long_tail=0.06, brevity=80.0),
