@@ -22,7 +22,7 @@ from entropycache.errors import OptionError
 from entropycache.models.random import random_network
 from entropycache.models.transformer import Shape
 from entropycache.problems import final_answer, held_out, task_names
-from entropycache.training import command, corpus
+from entropycache.training import command, corpus, drills
 from entropycache.training import trainer as trainer_module
 from entropycache.training.batches import (
     LENGTHS,
@@ -33,11 +33,20 @@ from entropycache.training.batches import (
     fixed_shapes,
 )
 from entropycache.training.calculations import calculations
-from entropycache.training.objective import FAR_WEIGHT, Batch, Objective, ask, hidden_states, loss
+from entropycache.training.objective import (
+    FAR_WEIGHT,
+    TAIL,
+    TAIL_WEIGHT,
+    Batch,
+    Objective,
+    ask,
+    hidden_states,
+    loss,
+)
 from entropycache.training.optimizers import Muon, orthogonal
 from entropycache.training.recipe import RECIPES
 from entropycache.training.settings import Stage, TrainConfig
-from entropycache.training.tasks import TASKS
+from entropycache.training.tasks import TASKS, family_links
 from entropycache.training.trainer import Trainer
 
 SHAPE = Shape(32, 2, 2, 2, 16, 64, 2048, 1e-5, 10000.0, 2048)
@@ -160,15 +169,32 @@ def test_brevity_keeps_answers_as_likely_as_they_are_short():
 
 
 def test_drills_are_right_and_no_held_out_question_is_among_them():
-    mixture = corpus.Mixture({name: 1.0 for name in corpus.DRILLS}, few_shot=0.0)
+    mixture = corpus.Mixture({name: 1.0 for name in drills.DRILLS}, few_shot=0.0)
     drawn = list(corpus.draw_chunk(mixture, 0, 600, corpus.TRAINING_SEEDS))
-    assert {example.task for example in drawn} == set(corpus.DRILLS)
+    assert {example.task for example in drawn} == set(drills.DRILLS)
     for example in drawn:
         question, response = example.turns
         assert question not in corpus.held_out_questions()
-        if example.task == corpus.COPYING:
+        if example.task == drills.COPYING:
             assert response == "#### " + question.removeprefix("Copy this list: ")
-        elif example.task == corpus.SHEETS:
+        elif example.task == drills.VALUES:
+            given, _, *letters = question.splitlines()
+            values = dict(item.split(" = ") for item in given.split("; "))
+            *lines, last = response.splitlines()
+            assert [line.split(" = ")[0] for line in lines] == letters
+            assert sorted(letters) == sorted(values)
+            assert all(line in given.split("; ") for line in lines)
+            assert last == f"#### {values[letters[-1]]}"
+        elif example.task == drills.KIN:
+            story, asked = question.split("\n\nName each relationship:\n")
+            links = family_links(story)
+            *lines, last = response.splitlines()
+            assert 4 <= len(lines) == len(set(lines))
+            for line, pair in zip(lines, asked.splitlines(), strict=True):
+                first, kind, second = line.split()
+                assert pair == f"{first} to {second}" and links[first][second] == kind
+            assert last == f"#### {kind}"
+        elif example.task == drills.SHEETS:
             *lines, last = response.splitlines()
             assert [line.split(" = ")[0] for line in lines] == question.splitlines()[1:]
             for step, result in (line.split(" = ") for line in lines):
@@ -309,42 +335,88 @@ def test_each_question_of_a_chat_sees_itself_whole_in_the_warm_start():
     assert not question.visible[0, 0, :64, 64:].any(), "no token sees a mask"
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_blocks_ask_for_every_answer_token_once_from_its_block_and_what_is_before(seed):
-    """Changing the tokens of a block that are asked for changes nothing predicted in it, nor in
-    any block before it.
+def continued(batch: Batch, seed: int, count: int):
+    """A continuation, and the cut of each of its sequences: the first position asked for."""
+    question = ask(batch, Objective.CONTINUATION, MASK, torch.Generator().manual_seed(seed))
+    places = question.positions.expand(count, -1)
+    cuts = torch.where(question.asked, places, 10_000).amin(1).tolist()
+    masks = (len(question.positions) - batch.ids.shape[1]) // 2
+    return question, cuts, masks
+
+
+@pytest.mark.parametrize(("seed", "first"), [(0, None), (1, None), (2, 8), (3, 8)])
+def test_the_masks_of_a_continuation_are_those_of_the_canvas_known_up_to_the_cut(seed, first):
+    network = random_network(SHAPE, 0)
+    batch = replace(some_batch(), first=first)
+    question, cuts, masks = continued(batch, seed, 6)
+    hidden = hidden_states(network, question.inputs, question.positions, question.visible)
+    hidden = hidden.view(6, -1, SHAPE.width)
+    places = question.positions[64 : 64 + masks]
+    for row, cut in enumerate(cuts):
+        assert batch.answers[row, cut] == 2 * row + 2, "the last answer alone is asked for"
+        canvas = batch.ids[row : row + 1].clone()
+        canvas[:, cut:] = MASK
+        expected = hidden_states(network, canvas, torch.arange(64), None)
+        found = hidden[row, 64 : 64 + masks][places >= cut]
+        torch.testing.assert_close(found, expected[cut:], atol=2e-5, rtol=1e-4)
+        torch.testing.assert_close(hidden[row, :cut], expected[:cut], atol=2e-5, rtol=1e-4)
+    assert len(set(cuts)) > 3
+
+
+@pytest.mark.parametrize("first", [None, 8])
+def test_a_continuation_asks_for_each_token_from_all_before_it_and_masks_behind(first):
+    """Changing the token at a position changes no prediction at or before it, and every later one
+    of the stream that has seen it.
     """
     network = random_network(SHAPE, 0)
-    batch = some_batch(1)
+    batch = replace(some_batch(1), first=first)
+    question, (cut,), masks = continued(batch, 4, 1)
+    assert 33 < cut < 62
+    asked, places = question.asked[0], question.positions
+    canvas, ahead = slice(64, 64 + masks), slice(64 + masks, None)
+    assert places[canvas][asked[canvas]].tolist() == list(range(cut, 64))
+    assert places[ahead][asked[ahead]].tolist() == list(range(cut + 1, 64))
+    assert not asked[:64].any() and (question.inputs[0, 64:] == MASK).all()
+    assert torch.equal(question.targets[0], batch.ids[0, places])
+    near = (places == cut) | (torch.arange(len(places)) >= 64 + masks)
+    assert torch.equal(question.far[0][asked], ~near[asked])
+    assert torch.equal(question.weights[0][asked], torch.where(near, 1.0, FAR_WEIGHT)[asked])
+    for row in range(64 + masks, len(places)):
+        if asked[row]:
+            seen = question.visible[0, 0, row]
+            assert seen[:64].nonzero().squeeze(1).tolist() == list(range(places[row]))
+            assert places[canvas][seen[canvas]].tolist() == list(range(places[row] + 1, 64))
+            assert places[ahead][seen[ahead]].tolist() == [places[row]], "itself"
 
     def predictions(ids: torch.Tensor):
-        asked = Batch(ids, batch.answers)
-        question = ask(asked, Objective.BLOCKS, MASK, torch.Generator().manual_seed(seed))
-        hidden = hidden_states(network, question.inputs, question.positions, question.visible)
-        rows = question.asked.flatten()
-        assert (question.inputs.flatten()[rows] == MASK).all()
-        assert (question.inputs.flatten()[:64] == ids[0]).all()
-        return hidden[rows], question.positions[rows], question
+        other = ask(
+            replace(batch, ids=ids),
+            Objective.CONTINUATION,
+            MASK,
+            torch.Generator().manual_seed(4),
+        )
+        return hidden_states(network, other.inputs, other.positions, other.visible)
 
-    original, positions, question = predictions(batch.ids)
-    assert sorted(positions.tolist()) == batch.answers[0].nonzero().squeeze(1).tolist()
-    visible = question.visible[0, 0]
-    start = int((batch.answers == 2).nonzero()[0, 1])
-    size = int((visible[start, :64].sum() - start).item())
-    assert size in (4, 8, 16, 32) or size == 64 - start < 32
-    for row, at in zip(question.rows.tolist(), positions.tolist(), strict=True):
-        begin = 12 if at < 20 else start
-        block = begin + (at - begin) // size * size
-        assert visible[row, :64].nonzero().squeeze(1).tolist() == list(range(block))
-        end = min(block + size, 20 if at < 20 else 64)
-        seen = question.positions[64:][visible[row, 64:]]
-        assert seen.tolist() == list(range(block, end)), "its own block, in its own stream"
-    changed = batch.ids.clone()
-    for at in positions[-3:].tolist():
-        changed[0, at] = (changed[0, at] + 7) % 2000 + 10
-    other, _, _ = predictions(changed)
-    last = start + (int(positions[-3:].min()) - start) // size * size
-    assert not ((other - original).abs().amax(1) > 1e-6)[positions < last].any()
+    original = predictions(batch.ids)
+    for changed in (cut, (cut + 64) // 2, 62):
+        ids = batch.ids.clone()
+        ids[0, changed] = (ids[0, changed] + 7) % 2000 + 10
+        moved = (predictions(ids) - original).abs().amax(1) > 1e-6
+        assert not moved[canvas][asked[canvas]].any()
+        assert torch.equal(moved[ahead][asked[ahead]], places[ahead][asked[ahead]] > changed)
+
+
+@pytest.mark.parametrize("objective", [Objective.MASKED_INVERSE, Objective.PREFIX])
+def test_masks_behind_another_of_their_answer_are_far(objective):
+    batch = some_batch()
+    question = ask(batch, objective, MASK, torch.Generator().manual_seed(0))
+    answers = batch.answers.repeat(2, 1)
+    for row in range(12):
+        for number in answers[row].unique().tolist():
+            asked = (question.asked[row] & (answers[row] == number)).nonzero().squeeze(1).tolist()
+            assert question.far[row][answers[row] == number].nonzero().numel() == len(asked[1:])
+            assert question.far[row, asked[1:]].all()
+    assert not ask(batch, Objective.AUTOREGRESSIVE, MASK, torch.Generator()).far.any()
 
 
 def test_prefixes_are_known_up_to_a_cut_masked_in_part_and_then_whole():
@@ -366,6 +438,21 @@ def test_prefixes_are_known_up_to_a_cut_masked_in_part_and_then_whole():
     assert min(cuts) < 0.2 and max(cuts) > 0.8
 
 
+@pytest.mark.parametrize("objective", list(Objective))
+def test_long_tails_count_little_and_do_not_lessen_what_the_rest_counts(objective):
+    varied = some_batch(2, 512)
+    ended = replace(varied, ids=varied.ids.clone())
+    ended.ids[:, 80:] = 3
+    plain, tailed = (
+        ask(batch, objective, MASK, torch.Generator().manual_seed(3)) for batch in (varied, ended)
+    )
+    counts = torch.where(plain.positions < 80 + TAIL, 1.0, TAIL_WEIGHT).expand(plain.asked.shape)
+    assert torch.equal(plain.asked, tailed.asked)
+    share = counts[plain.asked].mean()
+    assert share < 0.4, "most of what is asked for is tail"
+    torch.testing.assert_close(tailed.weights, plain.weights * counts / share)
+
+
 def test_the_loss_is_the_cross_entropy_of_the_asked_rows():
     network = random_network(SHAPE, 0)
     question = ask(some_batch(), Objective.MASKED, MASK, torch.Generator().manual_seed(0))
@@ -375,6 +462,10 @@ def test_the_loss_is_the_cross_entropy_of_the_asked_rows():
     torch.testing.assert_close(loss(network, hidden[question.rows], question), expected)
     asked = hidden_states(network, question.inputs, question.positions, None, lambda: question.rows)
     torch.testing.assert_close(asked, hidden[question.rows])
+    sharp = network.logits(hidden) * torch.where(question.far.flatten(), 1.5, 1.0)[:, None]
+    every = sharp.log_softmax(-1).gather(1, question.targets.flatten()[:, None])
+    expected = -every.flatten()[question.asked.flatten()].mean()
+    torch.testing.assert_close(loss(network, asked, question, far_sharpness=1.5), expected)
 
 
 def config(steps: int) -> TrainConfig:

@@ -18,6 +18,7 @@ from typing import Any
 
 import reasoning_gym
 
+from entropycache.training.drills import DRILLS
 from entropycache.training.tasks import TASKS
 
 TRAINING_SEEDS = range(0, 4_000_000)
@@ -134,92 +135,6 @@ def draw_chunk(mixture: Mixture, index: int, size: int, seeds: range) -> Iterato
         yield Example(turns, rng.randint(1, mixture.max_tail if long else 12), task)
 
 
-COPYING = "copying"
-"""A drill, not a task: lists of words and numbers to be repeated. It teaches the network early to
-look things up in the prompt, which every task needs; nothing is evaluated on it."""
-
-
-def _copying(rng: random.Random, seeds: range) -> Problem:
-    words = _generator("word_sequence_reversal", seeds).words
-    count = rng.randint(2, 10)
-    items = [rng.choice((rng.choice(words), str(rng.randrange(10_000)))) for _ in range(count)]
-    text = ", ".join(items)
-    return Problem(COPYING, seeds.start, f"Copy this list: {text}", text, f"#### {text}")
-
-
-FACTS = "facts"
-"""A drill of single steps, in the wording of ``products`` and ``chain_sum`` but with two numbers,
-as their second steps have them: what a network could learn by heart as whole problems it must then
-compute."""
-
-
-def _signed_sum(rng: random.Random, left: int, right: int) -> tuple[str, int]:
-    """A sum or a difference of the two, drawn, and its result."""
-    sign = rng.choice("+-")
-    return f"{left} {sign} {right}", left + right if sign == "+" else left - right
-
-
-def _facts(rng: random.Random, seeds: range) -> Problem:
-    if rng.random() < 0.7:
-        left, right = rng.randrange(10) * rng.randrange(10), rng.randrange(10)
-        step, result = f"{left} * {right}", left * right
-        question = f"Solve the following multiplication: {step}. "
-        question += "Give only the result as your final answer."
-    else:
-        step, result = _signed_sum(rng, rng.randint(-20, 30), rng.randrange(10))
-        question = f"State the final answer to the following arithmetic problem: {step} ="
-    answer = str(result)
-    return Problem(FACTS, seeds.start, question, answer, f"{step} = {answer}\n#### {answer}")
-
-
-SHEETS = "sheets"
-"""A drill of single steps too, many to a question: what the steps of ``gsm_symbolic`` and
-``simple_equations`` calculate, at a third of the rows that ``facts`` takes for each."""
-
-
-def _number(rng: random.Random, digits: int) -> int:
-    """Of up to so many digits, all lengths alike; of longer ones some are round."""
-    length = rng.randint(1, digits)
-    number = rng.randrange(10 ** (length - 1), 10**length)
-    return number * rng.choice((1, 1, 1, 10, 100, 1000)) if length > 2 else number
-
-
-def _step(rng: random.Random) -> tuple[str, int]:
-    """One calculation as worked answers have it, and its result."""
-    kind = rng.choices(("+", "-", "*", "/", "total", "solution"), (5, 3, 5, 4, 1.5, 1.5))[0]
-    if kind == "+":
-        left, right = _number(rng, 4), _number(rng, 4)
-        return f"{left} + {right}", left + right
-    if kind == "-":
-        left, right = sorted((_number(rng, 4), _number(rng, 4)), reverse=True)
-        return f"{left} - {right}", left - right
-    if kind == "*":
-        left, right = _number(rng, 4), rng.randint(1, 9) * rng.choice((1, 1, 1, 1, 10, 10, 100))
-        left, right = rng.choice(((left, right), (left, right), (right, left)))
-        return f"{left} * {right}", left * right
-    if kind == "/":
-        right = rng.choice((rng.randint(2, 9), rng.randint(2, 9), rng.randint(10, 60), 10, 100))
-        quotient = _number(rng, 3 if right < 10 or right in (10, 100) else 2)
-        return f"{right * quotient} / {right}", quotient
-    if kind == "total":
-        return _signed_sum(rng, rng.randint(-40, 45), rng.randrange(10))
-    slope, solution = rng.randint(-12, 12) or 1, rng.randint(-12, 12)
-    if rng.random() < 0.5:
-        return f"{slope * solution} / {slope}", solution
-    return _signed_sum(rng, rng.randint(-150, 150), rng.randint(1, 12))
-
-
-def _sheets(rng: random.Random, seeds: range) -> Problem:
-    steps = [_step(rng) for _ in range(rng.randint(4, 10))]
-    question = "Work out each line:\n" + "\n".join(step for step, _ in steps)
-    answer = str(steps[-1][1])
-    lines = [f"{step} = {result}" for step, result in steps]
-    return Problem(SHEETS, seeds.start, question, answer, "\n".join([*lines, f"#### {answer}"]))
-
-
-DRILLS = {COPYING: _copying, FACTS: _facts, SHEETS: _sheets}
-
-
 def _fresh(
     task: str,
     rng: random.Random,
@@ -228,8 +143,11 @@ def _fresh(
     brevity: float | None,
 ) -> Problem:
     while True:
-        drill = DRILLS.get(task)
-        item = drill(rng, seeds) if drill else problem(task, rng.choice(seeds), seeds)
+        if task in DRILLS:
+            drill = DRILLS[task](rng, lambda name: _generator(name, seeds))
+            item = Problem(task, seeds.start, *drill)
+        else:
+            item = problem(task, rng.choice(seeds), seeds)
         if item.question in held_out:
             continue
         if brevity is None or rng.random() < math.exp(-len(item.response) / brevity):

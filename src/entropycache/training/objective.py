@@ -4,14 +4,15 @@ The masked objective is LLaDA's (arXiv 2502.09992, section 2.3): a mask ratio t 
 answer, masks on answers only. Every example appears twice, under complementary masks, so that one
 batch asks for every answer token exactly once. The autoregressive objective is the warm start: each
 answer token is asked for at a mask token in its own position, from everything to its left. Between
-the two lie blocks, as block diffusion trains them (arXiv 2503.09573), and prefixes, the states that
-decoding from the left passes through. The answers of worked examples in front of a question are
-asked for as the last one is, so that a long prompt teaches as much a row as a short one.
+the two lie prefixes, the states that decoding from the left passes through, and continuations,
+which ask as the warm start does but on a canvas whose masks are seen. The answers of worked
+examples in front of a question are asked for as the last one is, but by continuations, so that a
+long prompt teaches as much a row as a short one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -21,8 +22,11 @@ from torch import Tensor
 
 from entropycache.models.transformer import Transformer, Wanted
 
-FAR_WEIGHT = 1.0
-"""Of a mask behind the positions that ``Objective.PREFIX`` is about."""
+FAR_WEIGHT = 0.3
+"""Of a mask behind the positions that ``Objective.PREFIX`` is about, and of the masks of
+``Objective.CONTINUATION`` that are not next."""
+TAIL, TAIL_WEIGHT = 8, 1 / 16
+"""How many end tokens count in full, and the weight of those behind."""
 
 
 class Objective(StrEnum):
@@ -33,10 +37,10 @@ class Objective(StrEnum):
     """Masked diffusion, all masked tokens alike."""
     MASKED_INVERSE = "masked-inverse"
     """Masked diffusion, weighted by 1/t as in the likelihood bound."""
-    BLOCKS = "blocks"
-    """Masked diffusion within blocks of 4 to 32, all before the block known and nothing behind."""
     PREFIX = "prefix"
     """Masked diffusion within the next 8 to 32 positions, all before them known, masks behind."""
+    CONTINUATION = "continuation"
+    """The last answer from some position on, one token after another, with masks behind."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,9 @@ class Question:
     """What the network reads and what it must say.
 
     ``inputs``, ``targets`` and ``asked`` are ``(sequences, rows)``, ``positions`` ``(rows,)``.
-    ``weights`` ``(sequences, rows)`` scale the losses. ``visible`` ``(sequences, 1, rows, rows)``
-    limits attention; ``None`` is full attention.
+    ``weights`` ``(sequences, rows)`` scale the losses. ``far`` ``(sequences, rows)`` are the masks
+    that stand behind another of their answer. ``visible`` ``(sequences, 1, rows, rows)`` limits
+    attention; ``None`` is full attention.
     """
 
     inputs: Tensor
@@ -67,6 +72,7 @@ class Question:
     targets: Tensor
     asked: Tensor
     weights: Tensor
+    far: Tensor
     visible: Tensor | None
 
     @cached_property
@@ -76,15 +82,23 @@ class Question:
 
 
 def ask(batch: Batch, objective: Objective, mask_id: int, generator: torch.Generator) -> Question:
-    """The question that ``objective`` puts to the network for a batch."""
+    """The question that ``objective`` puts to the network for a batch.
+
+    Long tails of end tokens count little, and do not lessen what the rest counts.
+    """
     if objective is Objective.AUTOREGRESSIVE:
-        return _blocks(batch, mask_id, 1, generator)
-    if objective is Objective.BLOCKS:
-        size = 2 ** int(torch.randint(2, 6, (), generator=generator))
-        return _blocks(batch, mask_id, size, generator)
-    if objective is Objective.PREFIX:
-        return _prefix(batch, mask_id, generator)
-    return _masked(batch, objective, mask_id, generator)
+        question = _autoregressive(batch, mask_id)
+    elif objective is Objective.PREFIX:
+        question = _prefix(batch, mask_id, generator)
+    elif objective is Objective.CONTINUATION:
+        question = _continuation(batch, mask_id, generator)
+    else:
+        question = _masked(batch, objective, mask_id, generator)
+    same = (batch.ids == batch.ids[:, -1:]).flip(1).cumprod(1).flip(1)
+    counts = torch.where(same.cumsum(1) > TAIL, TAIL_WEIGHT, 1.0)[:, question.positions]
+    counts = counts.repeat(len(question.inputs) // len(counts), 1)
+    counts /= counts[question.asked].mean()
+    return replace(question, weights=question.weights * counts)
 
 
 def _masked(
@@ -94,52 +108,47 @@ def _masked(
     ratio = _stratified(int(batch.answers.max()), generator)[batch.answers - 1]
     answer = batch.answers > 0
     chosen = torch.rand(batch.ids.shape, generator=generator) < ratio
-    asked = torch.cat((answer & chosen, answer & ~chosen))
+    halves = [answer & chosen, answer & ~chosen]
+    asked = torch.cat(halves)
+    far = torch.cat([_far(half, batch.answers) for half in halves])
     targets = batch.ids.repeat(2, 1)
     weights = torch.ones(targets.shape)
     if objective is Objective.MASKED_INVERSE:
         weights = _inverse(torch.cat((ratio, 1 - ratio)))
     inputs = torch.where(asked, mask_id, targets)
-    return Question(inputs, torch.arange(batch.ids.shape[1]), targets, asked, weights, None)
+    positions = torch.arange(batch.ids.shape[1])
+    return Question(inputs, positions, targets, asked, weights, far, None)
 
 
-def _blocks(batch: Batch, mask_id: int, size: int, generator: torch.Generator) -> Question:
-    """Several streams: the tokens, each seeing its own block and all before it, and the same
-    positions again with masks, each block of them seeing itself and the tokens before it.
+def _autoregressive(batch: Batch, mask_id: int) -> Question:
+    """Two streams: the tokens, each seeing itself and all before it, and the answers' positions
+    again with masks, each seeing itself and the tokens before it.
 
     A mask is asked for the token in its place: the form in which masked diffusion asks, so that
-    what is learnt carries over. A prompt, each question of a chat, is one block; answers are cut
-    into blocks of ``size``. Blocks of one token are the autoregressive objective; of longer ones
-    there are two streams, under complementary masks, a mask ratio a block.
+    what is learnt carries over. A prompt, each question of a chat, sees all of itself.
     """
     answers = batch.answers
     count, length = batch.ids.shape
     tokens = torch.arange(length)
     places = tokens[(answers > 0).any(0)] if batch.first is None else tokens[batch.first :]
-    turns, within = _turns(answers)
-    block = (turns | ((answers > 0) & (within % size == 0))).cumsum(1)
-    noises = [(answers > 0, torch.ones(count, length))]
-    if size > 1:
-        ratio = torch.rand(count, length + 1, generator=generator).gather(1, block)
-        chosen = torch.rand(count, length, generator=generator) < ratio
-        noises = [
-            ((answers > 0) & chosen, _inverse(ratio)),
-            ((answers > 0) & ~chosen, _inverse(1 - ratio)),
-        ]
-    positions = torch.cat((tokens, *[places] * len(noises)))
-    stream = torch.cat([torch.full_like(places, i + 1) for i in range(len(noises))])
-    stream = torch.cat((torch.zeros_like(tokens), stream))
+    turns, _ = _turns(answers)
+    block = (turns | (answers > 0)).cumsum(1)
+    positions = torch.cat((tokens, places))
+    stream = torch.cat((torch.zeros_like(tokens), torch.ones_like(places)))
     query, key = block[:, positions, None], block[:, None, positions]
     same = stream[:, None] == stream[None, :]
     visible = ((stream == 0) & (key < query)) | (same & (key == query))
-    hidden = [torch.where(masked, mask_id, batch.ids)[:, places] for masked, _ in noises]
-    none, unasked = torch.zeros(count, length, dtype=torch.bool), torch.ones(count, length)
+    masked = answers > 0
+    hidden = torch.where(masked, mask_id, batch.ids)[:, places]
+    none = torch.zeros(count, length, dtype=torch.bool)
+    asked = torch.cat((none, masked[:, places]), dim=1)
     return Question(
-        torch.cat((batch.ids, *hidden), dim=1),
+        torch.cat((batch.ids, hidden), dim=1),
         positions,
         batch.ids[:, positions],
-        torch.cat((none, *(masked[:, places] for masked, _ in noises)), dim=1),
-        torch.cat((unasked, *(weight[:, places] for _, weight in noises)), dim=1),
+        asked,
+        torch.ones(asked.shape),
+        torch.zeros_like(asked),
         visible.unsqueeze(1),
     )
 
@@ -164,14 +173,64 @@ def _prefix(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
         masks.append((numbers >= 0) & (behind | some))
         weights.append(torch.where(behind, FAR_WEIGHT, _inverse(ratio)))
     asked, targets = torch.cat(masks), batch.ids.repeat(2, 1)
+    far = torch.cat([_far(half, batch.answers) for half in masks])
     inputs = torch.where(asked, mask_id, targets)
-    return Question(inputs, torch.arange(length), targets, asked, torch.cat(weights), None)
+    return Question(inputs, torch.arange(length), targets, asked, torch.cat(weights), far, None)
+
+
+def _continuation(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
+    """Each token of the last answer behind a cut is asked for from all before it, with masks behind
+    it: the states of decoding from the left, all in one pass.
+
+    Three streams: the tokens; the masks of the canvas that is known as far as the cut; and, behind
+    the cut, a mask in each token's own position. The canvas is full attention among the tokens
+    before the cut and its masks, as in decoding. A token behind the cut sees that canvas with the
+    tokens as far as itself in the places of masks, and so does the mask that asks for the one after
+    it. Only that the masks further off have not seen those tokens is not as decoding has it, and a
+    cut anew for each example makes it exact for some position of each.
+    """
+    length = batch.ids.shape[1]
+    tokens = torch.arange(length)
+    last = batch.answers == batch.answers.amax(1, keepdim=True)
+    places = tokens[last.any(0)] if batch.first is None else tokens[batch.first :]
+    share = _stratified(len(batch.ids), generator) ** 2
+    sizes = last.sum(1)
+    cut = (length - sizes + (share * sizes).long()).unsqueeze(1)
+    positions = torch.cat((tokens, places, places))
+    stream = torch.cat((torch.zeros_like(tokens), torch.ones_like(places), 2 + 0 * places))
+    behind = positions >= cut
+    token, blank, ahead = stream == 0, stream == 1, stream == 2
+    query, key = positions[:, None], positions[None, :]
+    known = token & ~behind
+    later = blank[:, None] | (key > query)
+    earlier = (token[:, None] & (key <= query)) | (ahead[:, None] & (key < query))
+    visible = known[:, None, :] | ((blank & behind)[:, None, :] & later) | (token & earlier)
+    visible |= torch.eye(len(positions), dtype=torch.bool)
+    masks = torch.full((len(batch.ids), len(places)), mask_id)
+    near = (positions == cut) | ahead
+    return Question(
+        torch.cat((batch.ids, masks, masks), dim=1),
+        positions,
+        batch.ids[:, positions],
+        (blank & behind) | (ahead & (positions > cut)),
+        torch.where(near, 1.0, FAR_WEIGHT),
+        blank & (positions > cut),
+        visible.unsqueeze(1),
+    )
 
 
 def _stratified(count: int, generator: torch.Generator) -> Tensor:
     """Numbers ``(count,)`` from [0, 1), one in each of as many equal intervals, in random order."""
     order = torch.randperm(count, generator=generator)
     return (order + torch.rand(count, generator=generator)) / count
+
+
+def _far(asked: Tensor, answers: Tensor) -> Tensor:
+    """The masks ``(sequences, length)`` that stand behind another of the same answer."""
+    places = torch.arange(asked.shape[1]).expand(asked.shape)
+    first = torch.full((int(answers.max()) + 1,), asked.shape[1])
+    first.scatter_reduce_(0, answers[asked], places[asked], "amin")
+    return asked & (places > first[answers])
 
 
 def _inverse(ratio: Tensor) -> Tensor:
@@ -216,9 +275,16 @@ def hidden_states(
     return hidden
 
 
-def loss(network: Transformer, hidden: Tensor, question: Question) -> Tensor:
-    """Weighted mean cross-entropy of the asked rows, whose hidden states are ``(n, width)``."""
+def loss(
+    network: Transformer, hidden: Tensor, question: Question, far_sharpness: float = 1.0
+) -> Tensor:
+    """Weighted mean cross-entropy of the asked rows, whose hidden states are ``(n, width)``.
+
+    ``far_sharpness`` multiplies the logits of masks behind other masks: above 1 it teaches to be
+    less sure of them than the data would have it.
+    """
     rows = question.rows
     logits = network.logits(hidden).float()
+    logits *= torch.where(question.far.flatten()[rows, None], far_sharpness, 1.0)
     losses = F.cross_entropy(logits, question.targets.flatten()[rows], reduction="none")
     return (losses * question.weights.flatten()[rows]).mean()

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from entropycache.models.transformer import Shape
-from entropycache.training.corpus import (
-    COPYING,
-    FACTS,
-    SHEETS,
-    TRAINING_SEEDS,
-    Mixture,
-    draw_chunk,
-    texts,
-)
+from entropycache.training.corpus import TRAINING_SEEDS, Mixture, draw_chunk, texts
+from entropycache.training.drills import COPYING, FACTS, KIN, SHEETS, VALUES
 from entropycache.training.objective import Objective
 from entropycache.training.settings import Stage, TrainConfig
 from entropycache.training.tasks import TASKS
@@ -58,42 +51,53 @@ _SCRATCH = (
     Stage(2000, _mixture(2.0, 0.1, 0.05), _FORMS),
     Stage(3000, _mixture(2.0, 0.0, 0.08), (Objective.MASKED,)),
 )
-_NEXT = Objective.AUTOREGRESSIVE
-_AHEAD = (Objective.PREFIX, Objective.MASKED_INVERSE)
-_KNOWLEDGE = {
-    "gsm_symbolic": 4.5,
-    "family_relationships": 1.0,
-    "simple_equations": 1.0,
-    "word_sequence_reversal": 0.8,
+_REST = {
     "chain_sum": 0.5,
-    "products": 0.4,
-    "leg_counting": 0.15,
-    "aiw": 0.15,
-    SHEETS: 1.0,
+    "products": 0.3,
+    "leg_counting": 0.3,
+    "aiw": 0.2,
+    SHEETS: 1.2,
     COPYING: 0.2,
 }
-_ORDER = {
-    "gsm_symbolic": 4.0,
+_KNOWLEDGE = _REST | {
+    "gsm_symbolic": 4.5,
+    "family_relationships": 1.2,
+    "simple_equations": 1.0,
+    "word_sequence_reversal": 0.9,
+}
+_BALANCE = _REST | {
+    "gsm_symbolic": 4.2,
+    "family_relationships": 1.7,
+    "simple_equations": 1.3,
+    "word_sequence_reversal": 1.5,
+    "chain_sum": 0.6,
+    "products": 0.4,
+    "leg_counting": 0.4,
+    "aiw": 0.25,
+    SHEETS: 1.0,
+}
+_LOOKING_UP = _BALANCE | {
     "family_relationships": 1.3,
     "simple_equations": 1.2,
-    "word_sequence_reversal": 1.0,
-    "chain_sum": 0.8,
-    "products": 0.5,
-    "leg_counting": 0.3,
-    "aiw": 0.25,
-    SHEETS: 1.2,
+    SHEETS: 0.8,
+    COPYING: 0.1,
+    VALUES: 0.6,
+    KIN: 0.7,
 }
-_MOSTLY_NEXT = (*[_NEXT] * 6, *_AHEAD)
-_SHORT = Mixture(_KNOWLEDGE, 0.02, long_tail=0.03, brevity=60.0)
+_NEXT, _ON = Objective.AUTOREGRESSIVE, Objective.CONTINUATION
+_AHEAD = (Objective.PREFIX, Objective.MASKED_INVERSE)
+
+
+def _stage(from_step: int, weights: Mapping[str, float], long_tail: float) -> Stage:
+    mixture = Mixture(weights, 0.03, long_tail=long_tail, brevity=80.0)
+    return Stage(from_step, mixture, (*(_NEXT, _ON) * 3, *_AHEAD), 1.3e-3, far_sharpness=1.5)
+
+
 _FURTHER = (
-    Stage(0, _SHORT, _MOSTLY_NEXT, rate=2.5e-3),
-    Stage(200, _SHORT, _MOSTLY_NEXT, rate=1.3e-3),
-    Stage(
-        850,
-        Mixture(_ORDER, 0.03, long_tail=0.06, brevity=80.0),
-        (_NEXT, *_AHEAD, Objective.PREFIX) * 2,
-        rate=1.7e-3,
-    ),
+    Stage(0, _stage(0, _KNOWLEDGE, 0.03).mixture, (*[_NEXT] * 6, *_AHEAD), 1.3e-3),
+    _stage(100, _KNOWLEDGE, 0.03),
+    _stage(300, _BALANCE, 0.1),
+    _stage(750, _LOOKING_UP, 0.1),
 )
 
 
@@ -106,9 +110,9 @@ RECIPES = {
 
 ``scratch`` is from random weights: copying first, then the warm start, both forms in turn, and
 masked diffusion alone while the rate falls. ``further`` goes on from trained weights: mostly what
-comes next, all before it known, and then mostly how sure to be of what lies further off, by which
-decoding chooses its order; short answers more often than long ones, and batches of several lengths
-a step. The last run was 1,340 steps of it with a decay of 1,140.
+comes next, all before it known, half of it on a canvas whose masks are seen; a quarter how sure to
+be of what lies further off, by which decoding chooses its order; short answers more often than long
+ones, and batches of several lengths a step. The last run was 1,300 steps of it with a decay of 850.
 """
 
 

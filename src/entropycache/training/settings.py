@@ -21,6 +21,10 @@ class Stage:
     objectives: tuple[Objective, ...] = (Objective.MASKED,)
     """Taken in turn, one a batch."""
     rate: float = 2e-3
+    far_sharpness: float = 1.0
+    """Of the logits of masks behind other masks. Above 1 a network learns to be less sure of them
+    than of the first mask, and decoding by confidence writes from the left where it matters.
+    """
 
 
 @dataclass(frozen=True)

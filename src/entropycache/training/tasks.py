@@ -116,7 +116,7 @@ def _word_sequence_reversal(item: Item) -> list[str]:
     return [", ".join(f"{i} {words[i - 1]}" for i in range(len(words), 0, -1))]
 
 
-def _family_links(story: str) -> dict[str, dict[str, str]]:
+def family_links(story: str) -> dict[str, dict[str, str]]:
     """Who is what to whom: ``links[a][b]`` is ``parent``, ``child`` or ``spouse``."""
     links: dict[str, dict[str, str]] = {}
     pattern = r"(\w+) is married to (\w+)\.(?: They have (?:a child|children) called ([^.]+)\.)?"
@@ -132,7 +132,7 @@ def _family_links(story: str) -> dict[str, dict[str, str]]:
 
 def _family_relationships(item: Item) -> list[str]:
     start, goal = item["metadata"]["person1"], item["metadata"]["person2"]
-    links = _family_links(item["question"])
+    links = family_links(item["question"])
     paths, seen = [[start]], {start}
     while paths and paths[0][-1] != goal:
         path = paths.pop(0)

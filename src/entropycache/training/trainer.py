@@ -202,14 +202,13 @@ class Trainer:
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
-        objectives = self._stage(at.chunk_step).objectives
-        total = 0.0
+        stage, total = self._stage(at.chunk_step), 0.0
         for number, batch in enumerate(parts, at.step * config.parts):
-            objective = objectives[number % len(objectives)]
+            objective = stage.objectives[number % len(stage.objectives)]
             seed = config.seed * 1_000_003 + number
-            value = self._loss(batch, objective, seed, self._forward) / len(parts)
-            torch.autograd.backward(value)
-            total += value.item()
+            value = self._loss(batch, objective, seed, self._forward, stage.far_sharpness)
+            torch.autograd.backward(value / len(parts))
+            total += value.item() / len(parts)
             at.tokens += 2 * batch.ids.numel()
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         for optimizer in self.optimizers:
@@ -219,7 +218,12 @@ class Trainer:
         return total
 
     def _loss(
-        self, batch: Batch, objective: Objective, seed: int, forward: Callable[..., Tensor]
+        self,
+        batch: Batch,
+        objective: Objective,
+        seed: int,
+        forward: Callable[..., Tensor],
+        far_sharpness: float = 1.0,
     ) -> Tensor:
         if batch.ids.shape[1] > COMPILED_LENGTH:
             forward = hidden_states
@@ -229,7 +233,8 @@ class Trainer:
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
             asked = question.inputs, question.positions, question.visible
             hidden = forward(self.network, *asked, None if whole else lambda: question.rows)
-            return loss(self.network, hidden[question.rows] if whole else hidden, question)
+            hidden = hidden[question.rows] if whole else hidden
+            return loss(self.network, hidden, question, far_sharpness)
 
     def _stage(self, step: int) -> Stage:
         return [stage for stage in self.config.stages if stage.from_step <= step][-1]

@@ -1,0 +1,143 @@
+"""Drills: exercises that are no tasks. Nothing is evaluated on them; each teaches something that
+the tasks need, at fewer rows than the tasks take for it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from entropycache.training.tasks import family_links
+
+
+class Drill(NamedTuple):
+    """A question, its answer, and the worked response."""
+
+    question: str
+    answer: str
+    response: str
+
+
+DataSet = Callable[[str], Any]
+"""The data set of reasoning-gym that belongs to a task."""
+
+
+COPYING = "copying"
+"""Lists of words and numbers to be repeated. It teaches the network early to look things up in the
+prompt, which every task needs."""
+
+
+def _copying(rng: random.Random, data: DataSet) -> Drill:
+    words = data("word_sequence_reversal").words
+    count = rng.randint(2, 10)
+    items = [rng.choice((rng.choice(words), str(rng.randrange(10_000)))) for _ in range(count)]
+    text = ", ".join(items)
+    return Drill(f"Copy this list: {text}", text, f"#### {text}")
+
+
+FACTS = "facts"
+"""Single steps, in the wording of ``products`` and ``chain_sum`` but with two numbers,
+as their second steps have them: what a network could learn by heart as whole problems it must then
+compute."""
+
+
+def _signed_sum(rng: random.Random, left: int, right: int) -> tuple[str, int]:
+    """A sum or a difference of the two, drawn, and its result."""
+    sign = rng.choice("+-")
+    return f"{left} {sign} {right}", left + right if sign == "+" else left - right
+
+
+def _facts(rng: random.Random, data: DataSet) -> Drill:
+    if rng.random() < 0.7:
+        left, right = rng.randrange(10) * rng.randrange(10), rng.randrange(10)
+        step, result = f"{left} * {right}", left * right
+        question = f"Solve the following multiplication: {step}. "
+        question += "Give only the result as your final answer."
+    else:
+        step, result = _signed_sum(rng, rng.randint(-20, 30), rng.randrange(10))
+        question = f"State the final answer to the following arithmetic problem: {step} ="
+    answer = str(result)
+    return Drill(question, answer, f"{step} = {answer}\n#### {answer}")
+
+
+SHEETS = "sheets"
+"""Single steps too, many to a question: what the steps of ``gsm_symbolic`` and
+``simple_equations`` calculate, at a third of the rows that ``facts`` takes for each."""
+
+
+def _number(rng: random.Random, digits: int) -> int:
+    """Of up to so many digits, all lengths alike; of longer ones some are round."""
+    length = rng.randint(1, digits)
+    number = rng.randrange(10 ** (length - 1), 10**length)
+    return number * rng.choice((1, 1, 1, 10, 100, 1000)) if length > 2 else number
+
+
+def _step(rng: random.Random) -> tuple[str, int]:
+    """One calculation as worked answers have it, and its result."""
+    kind = rng.choices(("+", "-", "*", "/", "total", "solution"), (5, 3, 5, 4, 1.5, 1.5))[0]
+    if kind == "+":
+        left, right = _number(rng, 4), _number(rng, 4)
+        return f"{left} + {right}", left + right
+    if kind == "-":
+        left, right = sorted((_number(rng, 4), _number(rng, 4)), reverse=True)
+        return f"{left} - {right}", left - right
+    if kind == "*":
+        left, right = _number(rng, 4), rng.randint(1, 9) * rng.choice((1, 1, 1, 1, 10, 10, 100))
+        left, right = rng.choice(((left, right), (left, right), (right, left)))
+        return f"{left} * {right}", left * right
+    if kind == "/":
+        right = rng.choice((rng.randint(2, 9), rng.randint(2, 9), rng.randint(10, 60), 10, 100))
+        quotient = _number(rng, 3 if right < 10 or right in (10, 100) else 2)
+        return f"{right * quotient} / {right}", quotient
+    if kind == "total":
+        return _signed_sum(rng, rng.randint(-40, 45), rng.randrange(10))
+    slope, solution = rng.randint(-12, 12) or 1, rng.randint(-12, 12)
+    if rng.random() < 0.5:
+        return f"{slope * solution} / {slope}", solution
+    return _signed_sum(rng, rng.randint(-150, 150), rng.randint(1, 12))
+
+
+def _sheets(rng: random.Random, data: DataSet) -> Drill:
+    steps = [_step(rng) for _ in range(rng.randint(4, 10))]
+    question = "Work out each line:\n" + "\n".join(step for step, _ in steps)
+    answer = str(steps[-1][1])
+    lines = [f"{step} = {result}" for step, result in steps]
+    return Drill(question, answer, "\n".join([*lines, f"#### {answer}"]))
+
+
+VALUES = "values"
+"""Letters and their values, to be looked up in another order: the numbers of a word problem are
+found by what stands beside them, and their digits copied one by one."""
+
+
+def _values(rng: random.Random, data: DataSet) -> Drill:
+    letters = rng.sample("abcdefghijklmnopqrstuvwxyz", rng.randint(4, 8))
+    values = {letter: str(_number(rng, 4)) for letter in letters}
+    given = "; ".join(f"{letter} = {value}" for letter, value in values.items())
+    rng.shuffle(letters)
+    lines = [f"{letter} = {values[letter]}" for letter in letters]
+    answer = values[letters[-1]]
+    question = f"{given}\nGive each value:\n" + "\n".join(letters)
+    return Drill(question, answer, "\n".join([*lines, f"#### {answer}"]))
+
+
+KIN = "kin"
+"""Stories of ``family_relationships`` with several pairs to a question: who is the parent, child or
+spouse of whom is one word of an answer there, and every line of one here."""
+
+
+def _kin(rng: random.Random, data: DataSet) -> Drill:
+    families = data("family_relationships")
+    story = families[rng.randrange(len(families))]["question"].split("\n\n")[0]
+    links = family_links(story)
+    pairs = [(a, b) for a in links for b in links[a]]
+    drawn = rng.sample(pairs, min(len(pairs), rng.randint(4, 8)))
+    question = f"{story}\n\nName each relationship:\n"
+    question += "\n".join(f"{a} to {b}" for a, b in drawn)
+    lines = [f"{a} {links[a][b]} {b}" for a, b in drawn]
+    answer = lines[-1].split()[1]
+    return Drill(question, answer, "\n".join([*lines, f"#### {answer}"]))
+
+
+DRILLS = {COPYING: _copying, FACTS: _facts, SHEETS: _sheets, VALUES: _values, KIN: _kin}
