@@ -33,6 +33,7 @@ from entropycache.training.batches import (
     fixed_shapes,
 )
 from entropycache.training.calculations import calculations
+from entropycache.training.losses import hidden_states, loss
 from entropycache.training.objective import (
     FAR_WEIGHT,
     TAIL,
@@ -40,8 +41,6 @@ from entropycache.training.objective import (
     Batch,
     Objective,
     ask,
-    hidden_states,
-    loss,
 )
 from entropycache.training.optimizers import Muon, orthogonal
 from entropycache.training.recipe import RECIPES

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from entropycache.engine import Engine
 from entropycache.errors import NonFiniteLogitsError, OptionError, PromptError
-from entropycache.training.objective import hidden_states
+from entropycache.training.losses import hidden_states
 
 _ROWS = 256
 """Rows of logits held at a time."""

@@ -20,8 +20,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from entropycache.models.transformer import Transformer, Wanted
-
 FAR_WEIGHT = 0.3
 """Of a mask behind the positions that ``Objective.PREFIX`` is about, and of the masks of
 ``Objective.CONTINUATION`` that are not next."""
@@ -247,44 +245,3 @@ def _turns(answers: Tensor) -> tuple[Tensor, Tensor]:
     turns = F.pad(answers[:, 1:] != answers[:, :-1], (1, 0))
     tokens = torch.arange(answers.shape[1])
     return turns, tokens - torch.where(turns, tokens, 0).cummax(1).values
-
-
-def hidden_states(
-    network: Transformer,
-    inputs: Tensor,
-    positions: Tensor,
-    visible: Tensor | None,
-    wanted: Wanted | None = None,
-) -> Tensor:
-    """Hidden states ``(sequences * rows, width)``, or of the ``wanted`` rows alone, ``(n, width)``;
-    the part of a step worth compiling, for which all rows are of one shape.
-    """
-    sequences = inputs.shape[0]
-
-    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        query, key, value = (
-            x.view(sequences, -1, x.shape[1], x.shape[2]).transpose(1, 2) for x in (q, k, v)
-        )
-        mixed = F.scaled_dot_product_attention(
-            query, key, value, visible, enable_gqa=q.shape[1] != k.shape[1]
-        )
-        return mixed.transpose(1, 2).reshape(q.shape)
-
-    rows = positions.repeat(sequences)
-    hidden: Tensor = network(inputs.flatten(), rows, attend, wanted=wanted)
-    return hidden
-
-
-def loss(
-    network: Transformer, hidden: Tensor, question: Question, far_sharpness: float = 1.0
-) -> Tensor:
-    """Weighted mean cross-entropy of the asked rows, whose hidden states are ``(n, width)``.
-
-    ``far_sharpness`` multiplies the logits of masks behind other masks: above 1 it teaches to be
-    less sure of them than the data would have it.
-    """
-    rows = question.rows
-    logits = network.logits(hidden).float()
-    logits *= torch.where(question.far.flatten()[rows, None], far_sharpness, 1.0)
-    losses = F.cross_entropy(logits, question.targets.flatten()[rows], reduction="none")
-    return (losses * question.weights.flatten()[rows]).mean()

@@ -34,7 +34,8 @@ from entropycache.training.batches import (
 )
 from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
 from entropycache.training.curves import draw_curves
-from entropycache.training.objective import Batch, Objective, ask, hidden_states, loss
+from entropycache.training.losses import hidden_states, loss
+from entropycache.training.objective import Batch, Objective, ask
 from entropycache.training.optimizers import optimizers
 from entropycache.training.settings import Stage, TrainConfig, check_resumed
 
@@ -100,13 +101,8 @@ class Trainer:
         """Train to the configured step; every ``every`` steps save, and log validation loss and
         ``evaluate``'s numbers.
         """
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns) as progress:
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+        with Progress(*columns, TimeRemainingColumn()) as progress:
             bar = progress.add_task(
                 "training", total=self.config.steps, completed=self.position.step
             )
