@@ -195,7 +195,9 @@ def _continuation(batch: Batch, mask_id: int, generator: torch.Generator) -> Que
     sizes = last.sum(1)
     cut = (length - sizes + (share * sizes).long()).unsqueeze(1)
     positions = torch.cat((tokens, places, places))
-    stream = torch.cat((torch.zeros_like(tokens), torch.ones_like(places), 2 + 0 * places))
+    stream = torch.repeat_interleave(
+        torch.arange(3), torch.tensor((length, len(places), len(places)))
+    )
     behind = positions >= cut
     token, blank, ahead = stream == 0, stream == 1, stream == 2
     query, key = positions[:, None], positions[None, :]
