@@ -73,6 +73,23 @@ def test_worked_responses_end_in_the_answer_and_their_sums_are_right(task):
             assert line.endswith(f" = {item.answer}")
 
 
+def test_the_numbers_of_two_relatives_and_one_gender_determine_what_they_are_to_each_other():
+    answers: dict[tuple[str, ...], set[str]] = {}
+    for item in held_out("family_relationships"):
+        people, pair, _ = item.response.splitlines()
+        names = dict(person.split() for person in people.removeprefix("story: ").split(", "))
+        first, second = pair.removeprefix("asked: ").split(", ")
+        start, number, gender = first.split()
+        goal, other = second.split()
+        story, asked = (re.findall(r"[A-Z]\w+", part) for part in item.question.split("\n\n"))
+        assert [*names] == [*dict.fromkeys(name for name in story if name != "They")]
+        assert [name for name in asked if name in names] == [start, goal]
+        assert [*names.values()] == ["1", "2", "3", "4"]
+        assert (names[start], names[goal]) == (number, other)
+        answers.setdefault((number, other, gender), set()).add(item.answer)
+    assert len(answers) > 9 and all(len(found) == 1 for found in answers.values())
+
+
 def test_nearly_all_word_problems_become_one_operation_a_line():
     prose = 0
     for seed in corpus.VALIDATION_SEEDS[:1000]:
@@ -177,13 +194,13 @@ def test_drills_are_right_and_no_held_out_question_is_among_them():
         if example.task == drills.COPYING:
             assert response == "#### " + question.removeprefix("Copy this list: ")
         elif example.task == drills.VALUES:
-            given, _, *letters = question.splitlines()
-            values = dict(item.split(" = ") for item in given.split("; "))
+            given, asked = question.split("\nGive each value:\n")
             *lines, last = response.splitlines()
-            assert [line.split(" = ")[0] for line in lines] == letters
-            assert sorted(letters) == sorted(values)
-            assert all(line in given.split("; ") for line in lines)
-            assert last == f"#### {values[letters[-1]]}"
+            assert sorted(given.splitlines()) == sorted(lines)
+            for line, key in zip(lines, asked.splitlines(), strict=True):
+                found = re.fullmatch(rf"{re.escape(key)}(?:| |: | = | has )(\d+)", line)
+                assert found
+            assert last == f"#### {found[1]}"
         elif example.task == drills.KIN:
             story, asked = question.split("\n\nName each relationship:\n")
             links = family_links(story)

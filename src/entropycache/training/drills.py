@@ -5,7 +5,7 @@ the tasks need, at fewer rows than the tasks take for it.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from entropycache.training.tasks import family_links
@@ -23,6 +23,11 @@ DataSet = Callable[[str], Any]
 """The data set of reasoning-gym that belongs to a task."""
 
 
+def _drill(question: str, lines: Sequence[str], answer: str) -> Drill:
+    """One whose response works through the lines first."""
+    return Drill(question, answer, "\n".join([*lines, f"#### {answer}"]))
+
+
 COPYING = "copying"
 """Lists of words and numbers to be repeated. It teaches the network early to look things up in the
 prompt, which every task needs."""
@@ -33,7 +38,7 @@ def _copying(rng: random.Random, data: DataSet) -> Drill:
     count = rng.randint(2, 10)
     items = [rng.choice((rng.choice(words), str(rng.randrange(10_000)))) for _ in range(count)]
     text = ", ".join(items)
-    return Drill(f"Copy this list: {text}", text, f"#### {text}")
+    return _drill(f"Copy this list: {text}", [], text)
 
 
 FACTS = "facts"
@@ -57,8 +62,7 @@ def _facts(rng: random.Random, data: DataSet) -> Drill:
     else:
         step, result = _signed_sum(rng, rng.randint(-20, 30), rng.randrange(10))
         question = f"State the final answer to the following arithmetic problem: {step} ="
-    answer = str(result)
-    return Drill(question, answer, f"{step} = {answer}\n#### {answer}")
+    return _drill(question, [f"{step} = {result}"], str(result))
 
 
 SHEETS = "sheets"
@@ -75,7 +79,7 @@ def _number(rng: random.Random, digits: int) -> int:
 
 def _step(rng: random.Random) -> tuple[str, int]:
     """One calculation as worked answers have it, and its result."""
-    kind = rng.choices(("+", "-", "*", "/", "total", "solution"), (5, 3, 5, 4, 1.5, 1.5))[0]
+    kind = rng.choices(("+", "-", "*", "/", "total", "solution"), (5, 5, 5, 4, 1.5, 1.5))[0]
     if kind == "+":
         left, right = _number(rng, 4), _number(rng, 4)
         return f"{left} + {right}", left + right
@@ -101,25 +105,28 @@ def _step(rng: random.Random) -> tuple[str, int]:
 def _sheets(rng: random.Random, data: DataSet) -> Drill:
     steps = [_step(rng) for _ in range(rng.randint(4, 10))]
     question = "Work out each line:\n" + "\n".join(step for step, _ in steps)
-    answer = str(steps[-1][1])
     lines = [f"{step} = {result}" for step, result in steps]
-    return Drill(question, answer, "\n".join([*lines, f"#### {answer}"]))
+    return _drill(question, lines, str(steps[-1][1]))
 
 
 VALUES = "values"
-"""Letters and their values, to be looked up in another order: the numbers of a word problem are
-found by what stands beside them, and their digits copied one by one."""
+"""Letters or words and their values, to be looked up in another order: the numbers of a word
+problem are found by what stands beside them, and their digits copied one by one. A value may stand
+right behind its key, where it is easy to find, or further off."""
 
 
 def _values(rng: random.Random, data: DataSet) -> Drill:
-    letters = rng.sample("abcdefghijklmnopqrstuvwxyz", rng.randint(4, 8))
-    values = {letter: str(_number(rng, 4)) for letter in letters}
-    given = "; ".join(f"{letter} = {value}" for letter, value in values.items())
-    rng.shuffle(letters)
-    lines = [f"{letter} = {values[letter]}" for letter in letters]
-    answer = values[letters[-1]]
-    question = f"{given}\nGive each value:\n" + "\n".join(letters)
-    return Drill(question, answer, "\n".join([*lines, f"#### {answer}"]))
+    count = rng.randint(2, 8)
+    words = sorted(set(rng.choices(data("word_sequence_reversal").words, k=count)))
+    keys = rng.choice((rng.sample("abcdefghijklmnopqrstuvwxyz", count), words))
+    between = rng.choice(("", " ", ": ", " = ", " has "))
+    values = {key: str(_number(rng, 3)) for key in keys}
+    rng.shuffle(keys)
+    given = "\n".join(f"{key}{between}{values[key]}" for key in keys)
+    rng.shuffle(keys)
+    lines = [f"{key}{between}{values[key]}" for key in keys]
+    question = f"{given}\nGive each value:\n" + "\n".join(keys)
+    return _drill(question, lines, values[keys[-1]])
 
 
 KIN = "kin"
@@ -136,8 +143,7 @@ def _kin(rng: random.Random, data: DataSet) -> Drill:
     question = f"{story}\n\nName each relationship:\n"
     question += "\n".join(f"{a} to {b}" for a, b in drawn)
     lines = [f"{a} {links[a][b]} {b}" for a, b in drawn]
-    answer = lines[-1].split()[1]
-    return Drill(question, answer, "\n".join([*lines, f"#### {answer}"]))
+    return _drill(question, lines, lines[-1].split()[1])
 
 
 DRILLS = {COPYING: _copying, FACTS: _facts, SHEETS: _sheets, VALUES: _values, KIN: _kin}

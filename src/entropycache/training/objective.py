@@ -114,8 +114,8 @@ def _masked(
     if objective is Objective.MASKED_INVERSE:
         weights = _inverse(torch.cat((ratio, 1 - ratio)))
     inputs = torch.where(asked, mask_id, targets)
-    positions = torch.arange(batch.ids.shape[1])
-    return Question(inputs, positions, targets, asked, weights, far, None)
+    tokens = torch.arange(batch.ids.shape[1])
+    return Question(inputs, tokens, targets, asked, weights, far, None)
 
 
 def _autoregressive(batch: Batch, mask_id: int) -> Question:
@@ -126,20 +126,17 @@ def _autoregressive(batch: Batch, mask_id: int) -> Question:
     what is learnt carries over. A prompt, each question of a chat, sees all of itself.
     """
     answers = batch.answers
-    count, length = batch.ids.shape
-    tokens = torch.arange(length)
-    places = tokens[(answers > 0).any(0)] if batch.first is None else tokens[batch.first :]
-    turns, _ = _turns(answers)
-    block = (turns | (answers > 0)).cumsum(1)
+    tokens = torch.arange(batch.ids.shape[1])
+    masked = answers > 0
+    places = _places(batch, masked)
+    block = (_turns(answers) | masked).cumsum(1)
     positions = torch.cat((tokens, places))
     stream = torch.cat((torch.zeros_like(tokens), torch.ones_like(places)))
     query, key = block[:, positions, None], block[:, None, positions]
     same = stream[:, None] == stream[None, :]
     visible = ((stream == 0) & (key < query)) | (same & (key == query))
-    masked = answers > 0
     hidden = torch.where(masked, mask_id, batch.ids)[:, places]
-    none = torch.zeros(count, length, dtype=torch.bool)
-    asked = torch.cat((none, masked[:, places]), dim=1)
+    asked = torch.cat((torch.zeros_like(masked), masked[:, places]), dim=1)
     return Question(
         torch.cat((batch.ids, hidden), dim=1),
         positions,
@@ -157,7 +154,8 @@ def _prefix(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
     """
     numbers = batch.answers - 1
     count, length = int(batch.answers.max()), batch.ids.shape[1]
-    _, within = _turns(numbers)
+    tokens = torch.arange(length)
+    within = tokens - torch.where(_turns(numbers), tokens, 0).cummax(1).values
     sizes = torch.bincount(numbers[numbers >= 0], minlength=count)
     share = _stratified(count, generator)
     masks, weights = [], []
@@ -173,7 +171,7 @@ def _prefix(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
     asked, targets = torch.cat(masks), batch.ids.repeat(2, 1)
     far = torch.cat([_far(half, batch.answers) for half in masks])
     inputs = torch.where(asked, mask_id, targets)
-    return Question(inputs, torch.arange(length), targets, asked, torch.cat(weights), far, None)
+    return Question(inputs, tokens, targets, asked, torch.cat(weights), far, None)
 
 
 def _continuation(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
@@ -190,7 +188,7 @@ def _continuation(batch: Batch, mask_id: int, generator: torch.Generator) -> Que
     length = batch.ids.shape[1]
     tokens = torch.arange(length)
     last = batch.answers == batch.answers.amax(1, keepdim=True)
-    places = tokens[last.any(0)] if batch.first is None else tokens[batch.first :]
+    places = _places(batch, last)
     share = _stratified(len(batch.ids), generator) ** 2
     sizes = last.sum(1)
     cut = (length - sizes + (share * sizes).long()).unsqueeze(1)
@@ -240,10 +238,12 @@ def _inverse(ratio: Tensor) -> Tensor:
     return 0.5 / ratio.clamp(min=1e-3)
 
 
-def _turns(answers: Tensor) -> tuple[Tensor, Tensor]:
-    """Where a question or an answer begins behind another, and how far each position lies from the
-    begin of its own, both ``(sequences, length)``.
-    """
-    turns = F.pad(answers[:, 1:] != answers[:, :-1], (1, 0))
-    tokens = torch.arange(answers.shape[1])
-    return turns, tokens - torch.where(turns, tokens, 0).cummax(1).values
+def _turns(answers: Tensor) -> Tensor:
+    """Where a question or an answer begins behind another, ``(sequences, length)``."""
+    return F.pad(answers[:, 1:] != answers[:, :-1], (1, 0))
+
+
+def _places(batch: Batch, asked: Tensor) -> Tensor:
+    """Positions ``(n,)`` that have a mask of their own in some sequence."""
+    tokens = torch.arange(batch.ids.shape[1])
+    return tokens[asked.any(0)] if batch.first is None else tokens[batch.first :]

