@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from entropycache.training.tasks import family_links
+from entropycache.training.tasks import family_links, worked
 
 
 class Drill(NamedTuple):
@@ -23,9 +23,8 @@ DataSet = Callable[[str], Any]
 """The data set of reasoning-gym that belongs to a task."""
 
 
-def _drill(question: str, lines: Sequence[str], answer: str) -> Drill:
-    """One whose response works through the lines first."""
-    return Drill(question, answer, "\n".join([*lines, f"#### {answer}"]))
+def _drill(question: str, steps: Sequence[str], answer: str) -> Drill:
+    return Drill(question, answer, worked(steps, answer))
 
 
 COPYING = "copying"
@@ -122,11 +121,10 @@ def _values(rng: random.Random, data: DataSet) -> Drill:
     between = rng.choice(("", " ", ": ", " = ", " has "))
     values = {key: str(_number(rng, 3)) for key in keys}
     rng.shuffle(keys)
-    given = "\n".join(f"{key}{between}{values[key]}" for key in keys)
+    lines = {key: f"{key}{between}{values[key]}" for key in keys}
     rng.shuffle(keys)
-    lines = [f"{key}{between}{values[key]}" for key in keys]
-    question = f"{given}\nGive each value:\n" + "\n".join(keys)
-    return _drill(question, lines, values[keys[-1]])
+    question = "\n".join([*lines.values(), "Give each value:", *keys])
+    return _drill(question, [lines[key] for key in keys], values[keys[-1]])
 
 
 KIN = "kin"

@@ -79,6 +79,7 @@ _DRILLED = {
     SHEETS: 0.6,
     COPYING: 3.0,
 }
+_VALUES_MOST = {VALUES: 5.0, COPYING: 2.0}
 _BALANCE = {
     "gsm_symbolic": 5.0,
     "word_sequence_reversal": 1.1,
@@ -121,8 +122,8 @@ def _stage(
 
 _FURTHER = (
     _stage(0, _LOOKING_UP, _EVENLY),
-    _stage(150, _DRILLED, (_NEXT,), 0.0, 0.0),
-    _stage(200, _DRILLED | {VALUES: 5.0, COPYING: 2.0}, (_NEXT,), 0.0, 0.0, 1.8e-3),
+    _stage(150, _DRILLED, (_NEXT,), few_shot=0.0, long_tail=0.0),
+    _stage(200, _DRILLED | _VALUES_MOST, (_NEXT,), few_shot=0.0, long_tail=0.0, rate=1.8e-3),
     _stage(350, _BALANCE | {"family_relationships": 0.9, KIN: 0.9}, _MOSTLY_NEXT),
     _stage(500, _BALANCE, _MOSTLY_NEXT),
     _stage(750, _BALANCE | _LAST, _EVENLY, long_tail=0.1),

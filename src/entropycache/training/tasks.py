@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,12 @@ class Task:
 
     def response(self, item: Item) -> str:
         """The whole worked answer: the steps, then ``#### answer``."""
-        return "\n".join([*self.steps(item), f"#### {item['answer']}"])
+        return worked(self.steps(item), item["answer"])
+
+
+def worked(steps: Sequence[str], answer: str) -> str:
+    """A response that takes the steps, a line each, and ends in the answer."""
+    return "\n".join([*steps, f"#### {answer}"])
 
 
 def _gsm_symbolic(item: Item) -> list[str]:
