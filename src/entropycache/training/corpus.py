@@ -144,8 +144,8 @@ def _fresh(
 ) -> Problem:
     while True:
         if task in DRILLS:
-            drill = DRILLS[task](rng, lambda name: _generator(name, seeds))
-            item = Problem(task, seeds.start, *drill)
+            words = _generator("word_sequence_reversal", seeds).words
+            item = Problem(task, seeds.start, *DRILLS[task](rng, words))
         else:
             item = problem(task, rng.choice(seeds), seeds)
         if item.question in held_out:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from entropycache.training.tasks import family_links, worked
+from entropycache.training.tasks import worked
 
 
 class Drill(NamedTuple):
@@ -17,10 +17,6 @@ class Drill(NamedTuple):
     question: str
     answer: str
     response: str
-
-
-DataSet = Callable[[str], Any]
-"""The data set of reasoning-gym that belongs to a task."""
 
 
 def _drill(question: str, steps: Sequence[str], answer: str) -> Drill:
@@ -32,8 +28,7 @@ COPYING = "copying"
 prompt, which every task needs."""
 
 
-def _copying(rng: random.Random, data: DataSet) -> Drill:
-    words = data("word_sequence_reversal").words
+def _copying(rng: random.Random, words: Sequence[str]) -> Drill:
     count = rng.randint(2, 10)
     items = [rng.choice((rng.choice(words), str(rng.randrange(10_000)))) for _ in range(count)]
     text = ", ".join(items)
@@ -52,7 +47,7 @@ def _signed_sum(rng: random.Random, left: int, right: int) -> tuple[str, int]:
     return f"{left} {sign} {right}", left + right if sign == "+" else left - right
 
 
-def _facts(rng: random.Random, data: DataSet) -> Drill:
+def _facts(rng: random.Random, words: Sequence[str]) -> Drill:
     if rng.random() < 0.7:
         left, right = rng.randrange(10) * rng.randrange(10), rng.randrange(10)
         step, result = f"{left} * {right}", left * right
@@ -101,7 +96,7 @@ def _step(rng: random.Random) -> tuple[str, int]:
     return _signed_sum(rng, rng.randint(-150, 150), rng.randint(1, 12))
 
 
-def _sheets(rng: random.Random, data: DataSet) -> Drill:
+def _sheets(rng: random.Random, words: Sequence[str]) -> Drill:
     steps = [_step(rng) for _ in range(rng.randint(4, 10))]
     question = "Work out each line:\n" + "\n".join(step for step, _ in steps)
     lines = [f"{step} = {result}" for step, result in steps]
@@ -114,10 +109,10 @@ problem are found by what stands beside them, and their digits copied one by one
 right behind its key, where it is easy to find, or further off."""
 
 
-def _values(rng: random.Random, data: DataSet) -> Drill:
+def _values(rng: random.Random, words: Sequence[str]) -> Drill:
     count = rng.randint(2, 8)
-    words = sorted(set(rng.choices(data("word_sequence_reversal").words, k=count)))
-    keys = rng.choice((rng.sample("abcdefghijklmnopqrstuvwxyz", count), words))
+    names = sorted(set(rng.choices(words, k=count)))
+    keys = rng.choice((rng.sample("abcdefghijklmnopqrstuvwxyz", count), names))
     between = rng.choice(("", " ", ": ", " = ", " has "))
     values = {key: str(_number(rng, 3)) for key in keys}
     rng.shuffle(keys)
@@ -127,21 +122,10 @@ def _values(rng: random.Random, data: DataSet) -> Drill:
     return _drill(question, [lines[key] for key in keys], values[keys[-1]])
 
 
-KIN = "kin"
-"""Stories of ``family_relationships`` with several pairs to a question: who is the parent, child or
-spouse of whom is one word of an answer there, and every line of one here."""
-
-
-def _kin(rng: random.Random, data: DataSet) -> Drill:
-    families = data("family_relationships")
-    story = families[rng.randrange(len(families))]["question"].split("\n\n")[0]
-    links = family_links(story)
-    pairs = [(a, b) for a in links for b in links[a]]
-    drawn = rng.sample(pairs, min(len(pairs), rng.randint(4, 8)))
-    question = f"{story}\n\nName each relationship:\n"
-    question += "\n".join(f"{a} to {b}" for a, b in drawn)
-    lines = [f"{a} {links[a][b]} {b}" for a, b in drawn]
-    return _drill(question, lines, lines[-1].split()[1])
-
-
-DRILLS = {COPYING: _copying, FACTS: _facts, SHEETS: _sheets, VALUES: _values, KIN: _kin}
+DRILLS: dict[str, Callable[[random.Random, Sequence[str]], Drill]] = {
+    COPYING: _copying,
+    FACTS: _facts,
+    SHEETS: _sheets,
+    VALUES: _values,
+}
+"""Each draws from a random number generator and a list of words."""

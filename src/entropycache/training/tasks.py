@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from entropycache.training.calculations import calculations
@@ -121,18 +122,14 @@ def _word_sequence_reversal(item: Item) -> list[str]:
     return [", ".join(f"{i} {words[i - 1]}" for i in range(len(words), 0, -1))]
 
 
-def family_links(story: str) -> dict[str, dict[str, str]]:
-    """Who is what to whom: ``links[a][b]`` is ``parent``, ``child`` or ``spouse``."""
-    links: dict[str, dict[str, str]] = {}
+def _people(story: str) -> list[str]:
+    """Everyone in a story of ``family_relationships``, in the order in which it names them."""
     pattern = r"(\w+) is married to (\w+)\.(?: They have (?:a child|children) called ([^.]+)\.)?"
-    for first, second, names in re.findall(pattern, story):
-        links.setdefault(first, {})[second] = "spouse"
-        links.setdefault(second, {})[first] = "spouse"
-        for child in re.split(r", | and ", names) if names else []:
-            for parent in (first, second):
-                links[parent][child] = "parent"
-                links.setdefault(child, {})[parent] = "child"
-    return links
+    found = [
+        [first, second, *(re.split(r", | and ", children) if children else ())]
+        for first, second, children in re.findall(pattern, story)
+    ]
+    return list(dict.fromkeys(chain.from_iterable(found)))
 
 
 def _family_relationships(item: Item) -> list[str]:
@@ -140,7 +137,7 @@ def _family_relationships(item: Item) -> list[str]:
     one is to the other follows from these in a story of four, which has only one form.
     """
     start, goal = item["metadata"]["person1"], item["metadata"]["person2"]
-    numbers = {name: number for number, name in enumerate(family_links(item["question"]), 1)}
+    numbers = {name: number for number, name in enumerate(_people(item["question"]), 1)}
     people = ", ".join(f"{name} {number}" for name, number in numbers.items())
     first = f"{start} {numbers[start]} {_gender(start)}"
     return [f"story: {people}", f"asked: {first}, {goal} {numbers[goal]}"]
