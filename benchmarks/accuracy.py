@@ -17,9 +17,9 @@ from typing import Any
 import common
 
 from entropycache import load
-from entropycache.bench.numbers import wilson
+from entropycache.io.problems import held_out, task_names
 from entropycache.models.loading import locate
-from entropycache.problems import held_out, task_names
+from entropycache.observers.statistics import wilson
 from entropycache.training.evaluate import solved
 
 

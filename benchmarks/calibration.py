@@ -14,7 +14,7 @@ import common
 
 from entropycache import GenerationConfig, load
 from entropycache.analysis.calibrate import agreement, calibrate
-from entropycache.problems import LEARNT, held_out
+from entropycache.io.problems import LEARNT, held_out
 
 
 def main() -> None:

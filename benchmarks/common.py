@@ -12,10 +12,10 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from entropycache.bench.cases import problem_cases
-from entropycache.bench.matrix import Arm, Case, Row, interleave
-from entropycache.bench.report import write_json
-from entropycache.machine import command
-from entropycache.problems import HeldOut
+from entropycache.bench.comparison import Arm, Case, Row, interleave
+from entropycache.io.environment import command
+from entropycache.io.problems import HeldOut
+from entropycache.io.results import write_json
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import common
 
+from entropycache.bench.random_models import random_engine
 from entropycache.bench.scaling import scale
-from entropycache.bench.shapes import parameters, random_engine
 
 CANVASES = (512, 1024, 4096)
 
@@ -22,7 +22,7 @@ def main() -> None:
     rows = list(scale(engine, CANVASES, ("entropy:tau=1e9",), steps=40))
     common.save(
         "cost",
-        parameters=parameters(engine),
+        parameters=engine.network.parameter_count,
         dtype="bfloat16",
         rows=rows,
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import common
 
-from entropycache.problems import LEARNT
+from entropycache.io.problems import LEARNT
 
 POLICIES = (
     *("none", "entropy", "entropy:tau=0.3,k=16", "fast-dual", "fast-prefix", "d2", "elastic"),

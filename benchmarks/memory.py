@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import common
 
-from entropycache.bench.shapes import HALF_BILLION, engine_of
+from entropycache.bench.random_models import HALF_BILLION, engine_of
 from entropycache.models.llada import LLADA
 
 CANVAS = 4096

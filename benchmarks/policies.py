@@ -15,10 +15,10 @@ import common
 
 from entropycache import GenerationConfig, load
 from entropycache.bench.cases import problem_cases
-from entropycache.bench.matrix import Arm
+from entropycache.bench.comparison import Arm
 from entropycache.bench.report import numbers
-from entropycache.config import PLAIN
-from entropycache.problems import LEARNT
+from entropycache.config.generation import PLAIN
+from entropycache.io.problems import LEARNT
 
 POLICIES = (
     *("none", "entropy", "fast-prefix", "fast-dual", "d2:variant=released", "d2:variant=paper"),

@@ -33,7 +33,7 @@ import torch
 from load import Reply, ask, requests, soak
 
 from entropycache import GenerationConfig, load
-from entropycache.problems import LEARNT
+from entropycache.io.problems import LEARNT
 
 CONCURRENCIES = (1, 4, 16)
 GEN_LENGTH = 64
@@ -55,7 +55,7 @@ def server_process(dtype: str) -> Iterator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "entropycache.cli", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "entropycache", "serve", "--port", str(port)]
     process = subprocess.Popen([*command, "--dtype", dtype], stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):

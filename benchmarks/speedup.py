@@ -16,11 +16,11 @@ import torch
 
 from entropycache import Engine, GenerationConfig, load
 from entropycache.bench.cases import problem_cases
-from entropycache.bench.matrix import Arm, Case, Row
+from entropycache.bench.comparison import Arm, Case, Row
 from entropycache.bench.report import numbers
-from entropycache.config import PLAIN
+from entropycache.config.generation import PLAIN
+from entropycache.io.problems import LEARNT, held_out
 from entropycache.models.loading import native_bfloat16
-from entropycache.problems import LEARNT, held_out
 
 TAUS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 99.0)
 

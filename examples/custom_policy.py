@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from entropycache.plan import Plan, Reason, Step, Window
+from entropycache.core.sequence import Sequence
+from entropycache.core.steps import Plan, Reason, Step, Window
 from entropycache.policies import register
-from entropycache.sequence import Sequence
 
 
 @dataclass

@@ -8,20 +8,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from entropycache.choices import Confidence
-    from entropycache.completion import Completion, Frame
-    from entropycache.config import GenerationConfig
-    from entropycache.engine import Engine, load
+    from entropycache.config.generation import GenerationConfig
+    from entropycache.config.sampling import Confidence
+    from entropycache.engine.engine import Engine, load
+    from entropycache.engine.output import Completion, Frame
     from entropycache.errors import EntropyCacheError
 
 _HOME = {
-    "Completion": "completion",
-    "Confidence": "choices",
-    "Engine": "engine",
+    "Completion": "engine.output",
+    "Confidence": "config.sampling",
+    "Engine": "engine.engine",
     "EntropyCacheError": "errors",
-    "Frame": "completion",
-    "GenerationConfig": "config",
-    "load": "engine",
+    "Frame": "engine.output",
+    "GenerationConfig": "config.generation",
+    "load": "engine.engine",
 }
 
 __all__ = [

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from entropycache.analysis.drift import Floats
-from entropycache.bench.numbers import resamples
-from entropycache.bench.report import write_bytes
-from entropycache.completion import Completion, Frame
-from entropycache.config import GenerationConfig
-from entropycache.engine import Engine, Prompt
+from entropycache.config.generation import GenerationConfig
+from entropycache.engine.engine import Engine
+from entropycache.engine.output import Completion, Frame
 from entropycache.errors import OptionError
+from entropycache.io.results import write_bytes
+from entropycache.io.tokenizer import Prompt
+from entropycache.observers.statistics import resamples
 from entropycache.policies import EntropyCache
 from entropycache.policies.saved import SAVED
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from entropycache.analysis.drift import Floats, Transition
-from entropycache.bench.numbers import resamples
+from entropycache.observers.statistics import resamples
 
 DRAWS = 1000
 RELIABLE = 10

@@ -15,12 +15,13 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from entropycache.completion import Tracked
-from entropycache.config import GenerationConfig
-from entropycache.engine import Engine, Prompt
-from entropycache.loop import decode
-from entropycache.plan import Step
-from entropycache.sequence import Sequence as Canvas
+from entropycache.config.generation import GenerationConfig
+from entropycache.core.sequence import Sequence as Canvas
+from entropycache.core.steps import Step
+from entropycache.engine.engine import Engine
+from entropycache.engine.loop import decode
+from entropycache.engine.output import Tracked
+from entropycache.io.tokenizer import Prompt
 
 Floats = NDArray[np.float64]
 

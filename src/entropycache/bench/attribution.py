@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from entropycache.bench.matrix import Arm
-from entropycache.config import GenerationConfig
-from entropycache.engine import Engine
+from entropycache.bench.comparison import Arm
+from entropycache.config.generation import GenerationConfig
+from entropycache.engine.build import in_force, make_rules
+from entropycache.engine.engine import Engine
 from entropycache.errors import OptionError
 from entropycache.models.transformer import Arrange, Attend, Wanted
 from entropycache.policies.base import KeepsFeatures
-from entropycache.rules import in_force, make_rules
 
 HEAD_ROWS = 4096
 """Rows of the head at a time where it runs on every position."""

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from entropycache.bench.matrix import Case
-from entropycache.config import GenerationConfig
-from entropycache.engine import Engine
+from entropycache.bench.comparison import Case
+from entropycache.config.generation import GenerationConfig
+from entropycache.engine.engine import Engine
 from entropycache.errors import OptionError
-from entropycache.problems import held_out, task_names, with_examples
-from entropycache.records import read_records
+from entropycache.io.problems import held_out, task_names, with_examples
+from entropycache.io.prompt_file import read_records
 
 
 def problem_cases(tasks: Sequence[str], count: int, shots: int = 0) -> list[Case]:

@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-import entropycache.runner
-from entropycache import packing
-from entropycache.attention import attention
-from entropycache.engine import Engine
-from entropycache.features import FeaturePass
-from entropycache.loop import Request
-from entropycache.packing import Packed
+import entropycache.engine.runner
+from entropycache.engine import batch
+from entropycache.engine.batch import Packed
+from entropycache.engine.engine import Engine
+from entropycache.engine.feature_pass import FeaturePass
+from entropycache.engine.loop import Request
+from entropycache.models.attention import attention
 
 PARTS = ("network", "decision", "sampling", "engine")
 """``decision``: ``plan`` and ``observe`` of the policy, the choice of rows, its looks into a pass,
@@ -108,7 +108,7 @@ def watch_request(request: Request, clock: Clock) -> None:
 def watch_engine(engine: Engine, clock: Clock) -> Iterator[None]:
     """Time what the engine does for all requests while this is open."""
     runner: Any = engine.runner
-    module: Any = entropycache.runner
+    module: Any = entropycache.engine.runner
     replaced = [
         (runner, "network", Front(runner.network, clock)),
         (runner, "_alone", clock.timed("network", runner._alone)),
@@ -141,7 +141,7 @@ def _watched_arrange(clock: Clock) -> Callable[..., Any]:
 
 def _watched_attention(clock: Clock) -> list[tuple[Any, str, Any]]:
     """Attention weights are a policy's cost as far as they take longer than fused attention."""
-    module: Any = packing
+    module: Any = batch
     weights, mix = module.attention_weights, module.mix
     seen: dict[str, Any] = {}
 
@@ -161,4 +161,4 @@ def _watched_attention(clock: Clock) -> list[tuple[Any, str, Any]]:
         clock.move(min(fused, spent), "decision", "network")
         return result
 
-    return [(packing, "attention_weights", watched), (packing, "mix", mixed)]
+    return [(batch, "attention_weights", watched), (batch, "mix", mixed)]

@@ -13,15 +13,16 @@ from rich.progress import track
 
 from entropycache.bench import attribution, foreign, plots, report
 from entropycache.bench.cases import file_cases, problem_cases
-from entropycache.bench.matrix import Arm, Case, Row, interleave
+from entropycache.bench.comparison import Arm, Case, Row, interleave
+from entropycache.bench.random_models import random_engine
 from entropycache.bench.scaling import scale
-from entropycache.bench.shapes import parameters, random_engine
-from entropycache.config import PLAIN, GenerationConfig
-from entropycache.engine import Engine, load
+from entropycache.config.generation import PLAIN, GenerationConfig
+from entropycache.config.specs import Spec, converted
+from entropycache.engine.engine import Engine, load
 from entropycache.errors import OptionError
-from entropycache.machine import command
+from entropycache.io import results as files
+from entropycache.io.environment import command
 from entropycache.models.loading import DTYPES
-from entropycache.specs import Spec, converted
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def compare(matrix: Matrix, chosen: Chosen, output: Path) -> None:
     """Run a matrix, print its tables, and write JSON, CSV and pictures to ``output`` after each
     setting. What cannot be decoded is known before anything is.
     """
-    report.make_folder(output)
+    files.make_folder(output)
     arms = matrix.arms()
     settings = chosen.cases(arms[0].engine)
     check(arms, settings)
@@ -140,7 +141,7 @@ def _described(arm: Arm) -> dict[str, Any]:
 
 def attribute(engine: Engine, config: GenerationConfig, chosen: Chosen, output: Path) -> None:
     """What each ingredient of a configuration gives."""
-    report.make_folder(output)
+    files.make_folder(output)
     found = attribution.arms(engine, config)
     settings = chosen.cases(engine)
     check(found, settings)
@@ -170,14 +171,14 @@ def scale_up(asked: Scaling, output: Path) -> None:
     """Time of steps and decisions against the canvas."""
     if asked.dtype not in DTYPES:
         raise OptionError(f"dtype must be one of {', '.join(DTYPES)}, not {asked.dtype!r}")
-    report.make_folder(output)
+    files.make_folder(output)
     engine = random_engine(asked.shape, asked.layers, DTYPES[asked.dtype], asked.device)
     total = len(asked.canvases) * len(asked.policies)
     running = scale(engine, asked.canvases, asked.policies, asked.steps)
     rows = list(track(running, "measuring", total=total))
     report.show_scaling(rows, f"{asked.shape}, {engine.network.shape.layers} layers")
     plots.scaling(rows, output / "scaling.png")
-    settings = {**asdict(asked), "parameters": parameters(engine)}
+    settings = {**asdict(asked), "parameters": engine.network.parameter_count}
     _save(output, "scaling", {"settings": settings, "rows": rows}, rows)
 
 
@@ -187,8 +188,8 @@ def _run(arms: Sequence[Arm], cases: Sequence[Case], setting: str) -> list[Row]:
 
 
 def _save(output: Path, name: str, data: dict[str, Any], flat: Sequence[dict[str, Any]]) -> None:
-    report.write_json(output / f"{name}.json", {"command": command(), **data})
-    report.write_csv(output / f"{name}.csv", flat)
+    files.write_json(output / f"{name}.json", {"command": command(), **data})
+    files.write_csv(output / f"{name}.csv", flat)
     print(f"wrote {output}/{name}.json, {name}.csv and pictures")
 
 

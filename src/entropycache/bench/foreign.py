@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from entropycache.completion import Completion
-from entropycache.config import GenerationConfig
-from entropycache.ending import Ending
-from entropycache.engine import Engine, Prompt
+from entropycache.config.generation import GenerationConfig
+from entropycache.core.sequence import Sequence as Canvas
+from entropycache.engine.engine import Engine
+from entropycache.engine.output import Completion
+from entropycache.engine.stopping import Ending
 from entropycache.errors import OptionError
-from entropycache.imports import imported
-from entropycache.sequence import Sequence as Canvas
+from entropycache.io.tokenizer import Prompt
+from entropycache.io.user_code import imported
 
 Foreign = Callable[..., Sequence[int]]
 """``generate(prompt_ids, gen_length=…, …)``: the prompt's token ids, and the options of

@@ -5,15 +5,12 @@ the context.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from entropycache.bench.clock import PARTS
-from entropycache.bench.report import write_bytes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from entropycache.io.results import write_bytes
+from entropycache.observers.figures import new_figure, png
 
 COLOURS = {
     "network": "#4c72b0",
@@ -89,20 +86,3 @@ def scaling(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     axes.set(xlabel="canvas (positions)", ylabel="milliseconds", xscale="log", yscale="log")
     axes.legend(fontsize=8)
     write_bytes(path, png(figure))
-
-
-def new_figure(width: float, height: float) -> tuple[Figure, Any]:
-    """A figure of so many inches with one panel and a faint grid."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots()
-    axes.grid(alpha=0.25)
-    return figure, axes
-
-
-def png(figure: Figure, dpi: int = 110) -> bytes:
-    """A figure as a PNG."""
-    buffer = BytesIO()
-    figure.savefig(buffer, dpi=dpi, format="png")
-    return buffer.getvalue()

@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 
 from entropycache.bench.clock import PARTS, Clock, watch_engine, watch_request
-from entropycache.config import GenerationConfig
-from entropycache.engine import Engine
+from entropycache.config.generation import GenerationConfig
+from entropycache.core.steps import Step
+from entropycache.engine.engine import Engine
+from entropycache.engine.loop import decode
 from entropycache.errors import OptionError
-from entropycache.loop import decode
-from entropycache.plan import Step
 
 POLICIES = ("none", "entropy:tau=1e9")
 """Every pass full; every pass but the first partial, which makes deciding its largest share."""

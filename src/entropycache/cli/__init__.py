@@ -14,9 +14,9 @@ from entropycache.cli import (  # noqa: F401 - each registers its commands
     generate,
     observe,
     serve,
-    training,
+    train,
 )
-from entropycache.cli.common import app
+from entropycache.cli.app import app
 from entropycache.errors import EntropyCacheError
 
 __all__ = ["app", "main"]

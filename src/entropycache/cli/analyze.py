@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from entropycache.cli.app import Device, Dtype, Model, app, load_engine, needs_extra
 from entropycache.cli.bench import Count, Input, Output, Tasks, chosen
-from entropycache.cli.common import Device, Dtype, Model, app, load_engine, needs_extra
-from entropycache.config import GenerationConfig
+from entropycache.cli.decoding_options import decoding_options
+from entropycache.config.generation import GenerationConfig
 from entropycache.errors import OptionError
-from entropycache.options import decoding_options
 
 PARTS = ("drift", "ablations")
 Shots = Annotated[
@@ -45,11 +45,11 @@ def analyze(
     config = _without_policy(options, "analyze compares cache policies of its own")
     needs_extra("eval", "analyze", "scipy")
     asked = chosen(tasks, count, None if shots is None else [shots], input)
-    from entropycache.analysis.command import analyze, engines
+    from entropycache.cli import analysis_report
 
-    precise, engine = engines(model, dtype, device)
+    precise, engine = analysis_report.engines(model, dtype, device)
     (cases,) = asked.cases(engine).values()
-    analyze(model, precise, engine, cases, config, output, part)
+    analysis_report.analyze(model, precise, engine, cases, config, output, part)
 
 
 @app.command()
@@ -77,7 +77,7 @@ def calibrate(
     """
     config = _without_policy(options, "calibrate finds the policy")
     asked = chosen(tasks, count, None if shots is None else [shots], prompts, usual=60)
-    from entropycache.analysis.command import run_calibration, save_calibration
+    from entropycache.analysis.calibration_command import run_calibration, save_calibration
 
     engine = load_engine(model, dtype, device)
     (cases,) = asked.cases(engine).values()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from entropycache.cli.common import Device, Dtype, Model, app, import_policy, listed, load_engine
-from entropycache.config import GenerationConfig
+from entropycache.cli.app import Device, Dtype, Model, app, import_policy, listed, load_engine
+from entropycache.cli.decoding_options import decoding_options
+from entropycache.config.generation import GenerationConfig
 from entropycache.errors import OptionError
-from entropycache.options import decoding_options
-from entropycache.problems import LEARNT
+from entropycache.io.problems import LEARNT
 
 if TYPE_CHECKING:
     from entropycache.bench.command import Chosen

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from entropycache.cli.common import Device, Dtype, Model, app, import_policy, listed, needs_extra
-from entropycache.config import GenerationConfig
-from entropycache.options import decoding_options
+from entropycache.cli.app import Device, Dtype, Model, app, import_policy, listed, needs_extra
+from entropycache.cli.decoding_options import decoding_options
+from entropycache.config.generation import GenerationConfig
 
 Tasks = Annotated[
     str | None, typer.Option(help="names with commas between: lm_eval's, or those of --list")

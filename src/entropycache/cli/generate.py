@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from entropycache.cli.common import Device, Dtype, Model, app, import_policy, load_engine
-from entropycache.config import GenerationConfig
+from entropycache.cli.app import Device, Dtype, Model, app, import_policy, load_engine
+from entropycache.cli.decoding_options import decoding_options
+from entropycache.config.generation import GenerationConfig
 from entropycache.errors import OptionError
-from entropycache.options import decoding_options
 
 if TYPE_CHECKING:
-    from entropycache.completion import Completion
-    from entropycache.engine import Prompt
+    from entropycache.engine.output import Completion
+    from entropycache.io.tokenizer import Prompt
 
 
 @app.command()
@@ -49,20 +49,19 @@ def generate(
     _check_modes(prompt is not None or chat, prompt_ids is not None, input, output)
     alone = chat and prompt is None
     _check_extras(input is not None, alone, infill and (chat or bool(input)), json, trace)
-    from entropycache import commands
-    from entropycache.records import read_records
+    from entropycache.cli import completions
 
-    records = read_records(input, config) if input else []
+    records = completions.read_prompts(input, config) if input else []
     engine = load_engine(model, dtype, device)
     if input and output:
-        commands.generate_file(engine, model, records, output, batch_size, trace)
+        completions.generate_file(engine, model, records, output, batch_size, trace)
     elif single is None:
-        commands.converse(engine, config)
+        completions.converse(engine, config)
     else:
         if infill:
-            completion = commands.fill_in(engine, model, single, options, trace)
+            completion = completions.fill_in(engine, model, single, options, trace)
         else:
-            completion = commands.generate_one(engine, model, single, config, trace)
+            completion = completions.generate_one(engine, model, single, config, trace)
         _print(completion, json, text=engine.text.tokenizer is not None)
 
 

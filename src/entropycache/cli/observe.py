@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from entropycache.cli.common import Dtype, Model, app, import_policy, load_engine
+from entropycache.cli.app import Dtype, Model, app, import_policy, load_engine
 
 
 @app.command()
@@ -28,7 +28,7 @@ def demo(
 @app.command()
 def policies() -> None:
     """List the cache policies: options, what each recomputes, what deciding costs, its paper."""
-    from entropycache.commands import list_policies
+    from entropycache.cli.completions import list_policies
 
     list_policies()
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from entropycache.cli.common import (
+from entropycache.cli.app import (
     Device,
     Dtype,
     Model,
@@ -16,8 +16,8 @@ from entropycache.cli.common import (
     load_engine,
     needs_extra,
 )
-from entropycache.config import GenerationConfig
-from entropycache.options import decoding_options
+from entropycache.cli.decoding_options import decoding_options
+from entropycache.config.generation import GenerationConfig
 
 Name = Annotated[
     str | None, typer.Option(help="what requests call the model; default its name or folder")
@@ -56,7 +56,7 @@ def serve(
     needs_extra("serve", "serving", "fastapi", "uvicorn", "prometheus_client")
     import_policy(options.get("policy"))
     defaults = GenerationConfig.of(**options)
-    from entropycache.server.running import run
+    from entropycache.server.process import run
     from entropycache.server.settings import ServerSettings
 
     limits = (max_sequences, max_positions, max_waiting, request_timeout, max_request_bytes)

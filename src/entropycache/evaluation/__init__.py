@@ -4,6 +4,6 @@
 
 from __future__ import annotations
 
-from entropycache.evaluation.model import EntropyCacheLM
+from entropycache.evaluation.lm import EntropyCacheLM
 
 __all__ = ["EntropyCacheLM"]

@@ -18,13 +18,13 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from entropycache.engine import load
+from entropycache.engine.engine import load
 from entropycache.errors import OptionError
 from entropycache.evaluation import offline, presets, ranks, report, table
 from entropycache.evaluation.journal import Journal
-from entropycache.evaluation.model import EntropyCacheLM
+from entropycache.evaluation.lm import EntropyCacheLM
 from entropycache.evaluation.tasks import SEED, Wanted, build
-from entropycache.machine import machine, versions
+from entropycache.io.environment import machine, versions
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from entropycache.errors import OptionError, RecordError
-from entropycache.lines import drop_unfinished_line, read_lines
+from entropycache.io.jsonl import drop_unfinished_line, read_lines
 
 
 def digest(*parts: Any) -> str:

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from entropycache.engine import Engine
+from entropycache.engine.engine import Engine
 from entropycache.errors import NonFiniteLogitsError, OptionError, PromptError
-from entropycache.training.losses import hidden_states
+from entropycache.models.full_pass import hidden_states
 
 _ROWS = 256
 """Rows of logits held at a time."""

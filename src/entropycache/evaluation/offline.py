@@ -17,7 +17,7 @@ from lm_eval.tasks._yaml_loader import load_yaml
 
 from entropycache.errors import OptionError
 from entropycache.evaluation import programs
-from entropycache.problems import final_answer, held_out, task_names
+from entropycache.io.problems import final_answer, held_out, task_names
 
 EXAMPLES = 8
 """Problems at the end of every held-out set that are kept for worked examples."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from entropycache.config import GenerationConfig
+from entropycache.config.generation import GenerationConfig
 from entropycache.errors import OptionError
 
 DECODING: Mapping[str, Mapping[str, Any]] = {

@@ -5,7 +5,7 @@ and continuation.
 from __future__ import annotations
 
 from entropycache.errors import PromptError
-from entropycache.text import Text
+from entropycache.io.tokenizer import Text
 
 
 class Templated(str):

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
-from entropycache.config import GenerationConfig
-from entropycache.evaluation.answers import Answer, Likelihood
+from entropycache.config.generation import GenerationConfig
+from entropycache.engine.build import in_force
+from entropycache.evaluation.costs import Answer, Likelihood
 from entropycache.policies import make_policy
 from entropycache.policies.base import Sources
-from entropycache.rules import in_force
 
 _KEPT = (
     *("text", "error", "finish_reason", "forwards", "full_passes", "rows_computed"),

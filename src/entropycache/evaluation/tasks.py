@@ -14,7 +14,7 @@ from lm_eval.tasks._yaml_loader import load_yaml
 
 from entropycache.errors import OptionError
 from entropycache.evaluation import offline
-from entropycache.evaluation.local import Needs, with_local_data
+from entropycache.evaluation.local_data import Needs, with_local_data
 from entropycache.evaluation.programs import solves_mbpp
 
 SEED = 1234

@@ -1,0 +1,1 @@
+"""Model families, their transformer, and the checkpoints they load from."""

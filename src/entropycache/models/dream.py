@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from entropycache.core.steps import Positions
 from entropycache.errors import CheckpointError
+from entropycache.io.tokenizer import SpecialTokens
 from entropycache.models.family import Family, WeightNames
 from entropycache.models.transformer import Shape
-from entropycache.plan import Positions
 
 _LAYER = "model.layers.{}."
 
@@ -84,7 +85,7 @@ DREAM = Family(
         head="lm_head.weight",
     ),
     sources=sources,
-    mask_token="<|mask|>",
-    end_tokens=("<|endoftext|>", "<|im_end|>"),
-    tokenizer_class="Qwen2Tokenizer",
+    special=SpecialTokens(
+        mask="<|mask|>", ends=("<|endoftext|>", "<|im_end|>"), tokenizer_class="Qwen2Tokenizer"
+    ),
 )

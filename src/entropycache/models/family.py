@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from entropycache.core.steps import Positions
+from entropycache.io.tokenizer import SpecialTokens
 from entropycache.models.transformer import Shape
-from entropycache.plan import Positions
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,7 @@ class Family:
     """A model family.
 
     ``shape`` reads a checkpoint's config and raises ``CheckpointError`` for a variant that is not
-    supported. ``sources`` maps positions to the rows whose logits predict them. ``mask_token``
-    names the mask for checkpoints whose config does not give its id, ``end_tokens`` every token
-    that ends an answer. ``tokenizer_class`` reads a folder that has ``vocab.json`` and
-    ``merges.txt`` in place of ``tokenizer.json``.
+    supported. ``sources`` maps positions to the rows whose logits predict them.
     """
 
     model_type: str
@@ -46,6 +44,4 @@ class Family:
     shape: Callable[[Mapping[str, Any]], Shape]
     names: WeightNames
     sources: Callable[[Positions], Positions]
-    mask_token: str
-    end_tokens: tuple[str, ...]
-    tokenizer_class: str = "PreTrainedTokenizerFast"
+    special: SpecialTokens

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from entropycache.core.steps import Positions
 from entropycache.errors import CheckpointError
+from entropycache.io.tokenizer import SpecialTokens
 from entropycache.models.family import Family, WeightNames
 from entropycache.models.transformer import Shape
-from entropycache.plan import Positions
 
 _BLOCK = "model.transformer.blocks.{}."
 _FIXED: Mapping[str, Any] = {
@@ -84,8 +85,7 @@ LLADA = Family(
         head="model.transformer.ff_out.weight",
     ),
     sources=sources,
-    mask_token="<|mdm_mask|>",
-    end_tokens=("<|endoftext|>", "<|eot_id|>"),
+    special=SpecialTokens(mask="<|mdm_mask|>", ends=("<|endoftext|>", "<|eot_id|>")),
 )
 
 

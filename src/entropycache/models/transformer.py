@@ -218,6 +218,11 @@ class Transformer(nn.Module):
             x = layer(x, rotary, attend, index, wanted if index == last else None)
         return rms_norm(x, self.norm, self.shape.norm_eps)
 
+    @property
+    def parameter_count(self) -> int:
+        """How many numbers the network has."""
+        return sum(p.numel() for p in self.parameters())
+
     def typed_layers(self) -> Iterator[Layer]:
         """The layers, as what they are."""
         for layer in self.layers:

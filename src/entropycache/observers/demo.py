@@ -14,12 +14,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text as Line
 
-from entropycache.completion import Frame
-from entropycache.config import PLAIN, GenerationConfig
-from entropycache.ending import Ending
-from entropycache.engine import Engine
-from entropycache.problems import HeldOut, held_out
-from entropycache.sequence import Sequence as Canvas
+from entropycache.config.generation import PLAIN, GenerationConfig
+from entropycache.core.sequence import Sequence as Canvas
+from entropycache.engine.engine import Engine
+from entropycache.engine.output import Frame
+from entropycache.engine.stopping import Ending
+from entropycache.io.problems import HeldOut, held_out
 
 PROBLEMS = (("aiw", 0), ("leg_counting", 1), ("products", 1))
 REDRAW_SECONDS = 0.08

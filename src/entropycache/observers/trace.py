@@ -19,10 +19,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from entropycache.completion import Frame
+from entropycache.engine.output import Frame
 from entropycache.errors import OptionError, RecordError
-from entropycache.lines import drop_unfinished_line, read_lines
-from entropycache.text import Text
+from entropycache.io.jsonl import drop_unfinished_line, read_lines
+from entropycache.io.tokenizer import Text
 
 VERSION = 1
 

@@ -11,9 +11,9 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from torch import Tensor
 
+from entropycache.core.sequence import Sequence
+from entropycache.core.steps import Plan, Positions, Step, Window
 from entropycache.errors import OptionError
-from entropycache.plan import Plan, Positions, Step, Window
-from entropycache.sequence import Sequence
 
 
 class Policy(Protocol):

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from entropycache.density import certainty_density
+from entropycache.core.certainty_density import certainty_density
+from entropycache.core.sequence import Sequence
+from entropycache.core.steps import Plan, Positions, Reason, Step, Window
 from entropycache.errors import OptionError
-from entropycache.plan import Plan, Positions, Reason, Step, Window
 from entropycache.policies.base import NOTHING, About, Sources, check_variant, everything, own_rows
 from entropycache.policies.rollout import Rollout
-from entropycache.sequence import Sequence
 
 
 @dataclass

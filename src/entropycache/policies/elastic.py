@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from entropycache.core.sequence import Sequence
+from entropycache.core.steps import Plan, Positions, Reason, Step, Window
 from entropycache.errors import OptionError
-from entropycache.plan import Plan, Positions, Reason, Step, Window
 from entropycache.policies.base import NOTHING, About, Sources, check_variant, everything, own_rows
-from entropycache.sequence import Sequence
 
 
 @dataclass

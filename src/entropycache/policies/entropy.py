@@ -11,10 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from entropycache.core.sequence import Sequence
+from entropycache.core.steps import Plan, Reason, Step, Window
 from entropycache.errors import OptionError
-from entropycache.plan import Plan, Reason, Step, Window
 from entropycache.policies.base import About, everything
-from entropycache.sequence import Sequence
 
 
 @dataclass

@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from entropycache.plan import Plan, Positions, Reason, Step, Window
+from entropycache.core.sequence import Sequence
+from entropycache.core.steps import Plan, Positions, Reason, Step, Window
 from entropycache.policies.base import NOTHING, About, Sources, everything, own_rows
-from entropycache.sequence import Sequence
 
 
 @dataclass

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from entropycache.plan import Plan, Reason, Step, Window
+from entropycache.core.sequence import Sequence
+from entropycache.core.steps import Plan, Reason, Step, Window
 from entropycache.policies.base import About, everything
-from entropycache.sequence import Sequence
 
 
 @dataclass

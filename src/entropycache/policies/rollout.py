@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from entropycache.plan import Positions
+from entropycache.core.steps import Positions
 
 
 class Rollout:

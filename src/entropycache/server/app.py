@@ -15,19 +15,19 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
-from entropycache.engine import Engine
+from entropycache.engine.engine import Engine
 from entropycache.errors import EntropyCacheError
 from entropycache.server.errors import ApiError, draining, failed, invalid
-from entropycache.server.guards import BodyLimit, KeyCheck
-from entropycache.server.pages import page_routes
-from entropycache.server.protocol import (
+from entropycache.server.middleware import BodyLimit, KeyCheck
+from entropycache.server.page_routes import page_routes
+from entropycache.server.responses import Json, error_response
+from entropycache.server.schema import (
     CanvasRequest,
     ChatRequest,
     CompletionRequest,
     DetokenizeRequest,
     TokenizeRequest,
 )
-from entropycache.server.replies import Json, error_response
 from entropycache.server.service import Service
 from entropycache.server.settings import ServerSettings, version
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from entropycache.completion import Completion, Tracked
-from entropycache.plan import Step
+from entropycache.core.steps import Step
+from entropycache.engine.output import Completion, Tracked
 from entropycache.server.errors import ApiError, failed
 
 log = logging.getLogger("entropycache.server")

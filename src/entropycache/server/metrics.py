@@ -9,8 +9,8 @@ import time
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from entropycache.completion import Completion
-from entropycache.plan import Step
+from entropycache.core.steps import Step
+from entropycache.engine.output import Completion
 from entropycache.server.jobs import Job
 
 _FIRST = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20)

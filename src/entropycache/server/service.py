@@ -16,24 +16,24 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from entropycache.completion import Completion, Tracked
-from entropycache.engine import Engine
-from entropycache.server.answers import ChatShape, Shape, TextShape, usage
+from entropycache.engine.engine import Engine
+from entropycache.engine.output import Completion, Tracked
+from entropycache.server.engine_thread import Scheduler
 from entropycache.server.errors import unknown_model
 from entropycache.server.jobs import Event, Job, Watch
 from entropycache.server.metrics import Metrics
-from entropycache.server.planning import Make, Planner, check
-from entropycache.server.protocol import (
+from entropycache.server.openai_format import ChatShape, Shape, TextShape, usage
+from entropycache.server.planner import Make, Planner, check
+from entropycache.server.responses import EventStream, Json, unless_gone
+from entropycache.server.schema import (
     CanvasRequest,
     ChatRequest,
     CompletionRequest,
     Decoding,
     Sampled,
 )
-from entropycache.server.replies import EventStream, Json, unless_gone
-from entropycache.server.scheduler import Scheduler
 from entropycache.server.settings import ServerSettings, version
-from entropycache.server.watching import CanvasWatch, Delta, Streamed, TextWatch
+from entropycache.server.watchers import CanvasWatch, Delta, Streamed, TextWatch
 
 T = TypeVar("T")
 

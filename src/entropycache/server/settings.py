@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from importlib import metadata
 
-from entropycache.config import GenerationConfig
+from entropycache.config.generation import GenerationConfig
 from entropycache.errors import OptionError
 
 

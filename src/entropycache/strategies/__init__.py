@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from entropycache.choices import DreamAlgorithm, Ranking
-from entropycache.config import GenerationConfig
+from entropycache.config.generation import GenerationConfig
+from entropycache.config.sampling import DreamAlgorithm, Ranking
 from entropycache.strategies.base import CommitRule, Order, Strategy, WindowRule
 from entropycache.strategies.commits import (
     DreamOrigin,

@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from entropycache.plan import Commit, Positions, Scores, Window
-from entropycache.sequence import Sequence
+from entropycache.core.sequence import Sequence
+from entropycache.core.steps import Commit, Positions, Scores, Window
 
 
 class WindowRule(Protocol):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from entropycache.plan import Window
-from entropycache.sequence import Sequence
+from entropycache.core.sequence import Sequence
+from entropycache.core.steps import Window
 
 
 @dataclass(frozen=True)

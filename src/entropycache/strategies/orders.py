@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from entropycache.density import certainty_density
-from entropycache.plan import Positions
-from entropycache.sequence import Sequence
+from entropycache.core.certainty_density import certainty_density
+from entropycache.core.sequence import Sequence
+from entropycache.core.steps import Positions
 
 Ranks = NDArray[np.float64]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from entropycache.plan import Window
-from entropycache.sequence import Sequence
+from entropycache.core.sequence import Sequence
+from entropycache.core.steps import Window
 
 
 @dataclass(frozen=True)

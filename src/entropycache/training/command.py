@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from entropycache.engine import load
+from entropycache.engine.engine import load
+from entropycache.io.problems import held_out, task_names
 from entropycache.models import llada, loading
 from entropycache.models.transformer import Transformer
-from entropycache.problems import held_out, task_names
 from entropycache.training.corpus import write_evaluation_sets
 from entropycache.training.evaluate import solved
 from entropycache.training.recipe import VOCABULARY, vocabulary_texts

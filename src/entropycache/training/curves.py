@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from entropycache.lines import read_lines
+from entropycache.io.jsonl import read_lines
 
 TITLES = {
     "val": "validation loss (nats a token)",

@@ -20,9 +20,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from entropycache.errors import OptionError
-from entropycache.lines import drop_unfinished_line
+from entropycache.io.jsonl import drop_unfinished_line
+from entropycache.models.full_pass import hidden_states
 from entropycache.models.loading import native_bfloat16
-from entropycache.models.random import random_network
+from entropycache.models.random_init import random_network
 from entropycache.models.transformer import Transformer
 from entropycache.training.batches import (
     Encoded,
@@ -34,7 +35,7 @@ from entropycache.training.batches import (
 )
 from entropycache.training.corpus import TRAINING_SEEDS, VALIDATION_SEEDS, Mixture, draw_chunk
 from entropycache.training.curves import draw_curves
-from entropycache.training.losses import hidden_states, loss
+from entropycache.training.losses import loss
 from entropycache.training.objective import Batch, Objective, ask
 from entropycache.training.optimizers import optimizers
 from entropycache.training.settings import Stage, TrainConfig, check_resumed

@@ -1,0 +1,5 @@
+"""``python -m entropycache``: the command line."""
+
+from entropycache.cli import main
+
+main()

@@ -1,0 +1,38 @@
+"""What ``entropycache calibrate`` does once its options are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from entropycache.analysis.calibrate import Calibration, Candidate, calibrate
+from entropycache.config.generation import GenerationConfig
+from entropycache.engine.engine import Engine
+from entropycache.io.tokenizer import Prompt
+from entropycache.models import loading
+
+
+def run_calibration(
+    engine: Engine, prompts: Sequence[Prompt], config: GenerationConfig, target: float
+) -> Calibration:
+    """Calibrate, printing each candidate as it is tried."""
+    console = Console()
+
+    def show(c: Candidate) -> None:
+        if c.policy.startswith("entropy:tau=-1,"):
+            head = "policy                          agreement   (low end)    rows   full passes"
+            console.out(head, highlight=False)
+        mark = "" if c.accepted else "  misses the target"
+        console.out(
+            f"{c.policy:<30}  {c.agreement:9.4f}   {c.agreement_low:9.4f}  {c.rows_share:6.1%}"
+            f"  {c.full_passes:12.2f}{mark}",
+            highlight=False,
+        )
+
+    return calibrate(engine, prompts, config, target, show)
+
+
+def save_calibration(found: Calibration, model: str) -> None:
+    """Write a calibration beside a model that lies in a folder."""
+    print(f"saved to {found.save(loading.locate(model))}; use it as --policy calibrated")

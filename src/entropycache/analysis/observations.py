@@ -1,0 +1,90 @@
+"""Both observations of EntropyCache (arXiv 2603.18489) on a model: numbers, and sections of the
+report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.progress import track
+
+from entropycache.analysis import figures
+from entropycache.analysis.correlation import by_age, correlate
+from entropycache.analysis.drift import Transition, transitions
+from entropycache.config.generation import GenerationConfig
+from entropycache.engine.engine import Engine
+from entropycache.errors import OptionError
+from entropycache.io.tokenizer import Prompt
+from entropycache.observers.html_report import Section
+
+
+def observe(
+    engine: Engine, prompts: Sequence[Prompt], config: GenerationConfig
+) -> tuple[dict[str, Any], list[Section]]:
+    """Entropy against drift and drift by age, as numbers and as sections of the report."""
+    found = _transitions(engine, prompts, config)
+    results = {"correlation": correlate(found), "persistence": by_age(found)}
+    return results, [_correlation(found, results), _persistence(results["persistence"])]
+
+
+def one_by_one(config: GenerationConfig) -> GenerationConfig:
+    """One token a step in blocks of 32, unless the options ask for another rule: each step is then
+    a point of its own. Blocks, because a sliding window would go on to the end tokens of the whole
+    canvas, which are the surest, before the answer is there.
+    """
+    if config.ruled:
+        return config
+    blocks = {} if config.windowed else {"block_length": 32}
+    return GenerationConfig.of(config, tokens_per_step=1, **blocks)
+
+
+def _transitions(
+    engine: Engine, prompts: Sequence[Prompt], config: GenerationConfig
+) -> list[Transition]:
+    found = list(track(transitions(engine, prompts, config), "observing passes", total=None))
+    if len(found) < 10:
+        raise OptionError(
+            f"{len(found)} steps have a pass after them; give more or longer prompts to analyze"
+        )
+    return found
+
+
+def _correlation(found: Sequence[Transition], results: Mapping[str, Any]) -> Section:
+    numbers = results["correlation"]
+    rows = [
+        (signal, measure.replace("_", " "), n["value"], "{} … {}".format(*n["interval_95"]))
+        for signal in ("entropy", "1 - confidence")
+        for measure, n in numbers[signal].items()
+    ]
+    text = (
+        "Each point is a step of decoding without a cache: the largest entropy of the tokens it "
+        "committed, and how far the value vectors of all other positions moved in the next full "
+        "pass. Intervals by bootstrap over prompts."
+    )
+    layers = (
+        "Spearman of entropy by layer, from the second (values of the first depend on a position's "
+        f"own token alone): {numbers['spearman_from_second_layer']}"
+    )
+    picture = {"entropy against drift": figures.entropy_against_drift(found, numbers)}
+    head = ("signal", "coefficient", "value", "95 % interval")
+    return Section("Observation 1: entropy tells drift", (text, layers), picture, head, rows)
+
+
+def _persistence(numbers: Mapping[str, Any]) -> Section:
+    text = (
+        "Drift of committed positions by the passes since their commit; the first is the pass in "
+        "which the token itself is new. It is more than twice the drift of the prompt between the "
+        f"same passes for {numbers['volatile_for']} passes: k pays as far as it covers the "
+        "tokens committed in that many."
+    )
+    picture = {"drift by age": figures.drift_by_age(numbers)}
+    keys = ("ages", "positions", "mean_drift", "prompt_drift")
+    rows = zip(*(numbers[key] for key in keys), strict=True)
+    shown = [
+        (a, n, f"{own:.3g}", "–" if p is None else f"{p:.3g}")
+        for a, n, own, p in rows
+        if a <= 8 or a % 8 == 0
+    ]
+    head = ("passes since commit", "positions", "mean drift", "prompt's")
+    return Section("Observation 2: a commit stays volatile", (text,), picture, head, shown)

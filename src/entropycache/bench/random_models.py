@@ -1,0 +1,78 @@
+"""Random models of published shapes: cost depends on the shape alone, so it can be measured without
+the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from entropycache.engine.engine import Engine
+from entropycache.errors import OptionError
+from entropycache.io.tokenizer import Text
+from entropycache.models.devices import pick_device
+from entropycache.models.dream import DREAM
+from entropycache.models.family import Family
+from entropycache.models.llada import LLADA
+from entropycache.models.random_init import random_network
+from entropycache.models.transformer import Shape
+
+LLADA_8B = Shape(
+    width=4096,
+    layers=32,
+    heads=32,
+    kv_heads=32,
+    head_dim=128,
+    mlp_width=12288,
+    vocab_size=126_464,
+    norm_eps=1e-5,
+    rope_theta=500_000.0,
+    max_positions=16_384,
+)
+DREAM_7B = Shape(
+    width=3584,
+    layers=28,
+    heads=28,
+    kv_heads=4,
+    head_dim=128,
+    mlp_width=18_944,
+    vocab_size=152_064,
+    norm_eps=1e-6,
+    rope_theta=1_000_000.0,
+    max_positions=16_384,
+    qkv_bias=True,
+    rotate_in_float32=False,
+)
+HALF_BILLION = replace(
+    LLADA_8B, width=1024, layers=19, heads=16, kv_heads=16, head_dim=64, mlp_width=2816
+)
+"""0.50 B parameters with LLaDA's vocabulary."""
+
+SHAPES: dict[str, tuple[Shape, Family]] = {
+    "llada-8b": (LLADA_8B, LLADA),
+    "dream-7b": (DREAM_7B, DREAM),
+    "llada-0.5b": (HALF_BILLION, LLADA),
+}
+
+
+def random_engine(
+    name: str, layers: int | None = None, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> Engine:
+    """An engine over random weights of a named shape, with ``layers`` layers where given."""
+    if name not in SHAPES:
+        raise OptionError(f"unknown shape {name!r}; known: {', '.join(SHAPES)}")
+    shape, family = SHAPES[name]
+    if layers is not None:
+        shape = replace(shape, layers=layers)
+    return engine_of(shape, family, dtype, device)
+
+
+def engine_of(
+    shape: Shape, family: Family, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> Engine:
+    """An engine over random weights of any shape; its last two tokens are end and mask."""
+    network = random_network(shape, dtype=dtype).to(pick_device(device))
+    network.requires_grad_(False)
+    text = Text(None, shape.vocab_size - 1, frozenset({shape.vocab_size - 2}), shape.vocab_size)
+    return Engine(network, family, text)

@@ -1,5 +1,0 @@
-"""``python -m entropycache.cli``."""
-
-from entropycache.cli import main
-
-main()

@@ -1,0 +1,148 @@
+"""What ``entropycache generate`` and ``policies`` do once their options are read: one prompt, a
+file of them, a conversation; a table.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from entropycache.config.generation import GenerationConfig
+from entropycache.engine.engine import Engine
+from entropycache.engine.output import Completion, Frame
+from entropycache.errors import OptionError, PromptError, RecordError
+from entropycache.io.jsonl import drop_unfinished_line
+from entropycache.io.prompt_file import Record, read_records, unfinished
+from entropycache.io.tokenizer import Prompt
+from entropycache.observers.trace import TraceWriter
+from entropycache.policies import make_policy
+from entropycache.policies import table as policy_table
+from entropycache.policies.saved import CALIBRATED
+
+
+def generate_one(
+    engine: Engine, model: str, prompt: Prompt, config: GenerationConfig, trace: Path | None
+) -> Completion:
+    """Decode one prompt."""
+    with TraceWriter(trace, engine.text, model) if trace else nullcontext() as writer:
+        on_step = writer.write if writer else None
+        completion = engine.generate(prompt, config, on_step=on_step)
+    assert isinstance(completion, Completion)
+    if not completion.answer_tokens and not completion.error:
+        print("entropycache: the answer is empty: it begins with its end", file=sys.stderr)
+    return completion
+
+
+def fill_in(
+    engine: Engine, model: str, prompt: Prompt, options: dict[str, Any], trace: Path | None
+) -> Completion:
+    """Fill in the masks of one prompt."""
+    with TraceWriter(trace, engine.text, model) if trace else nullcontext() as writer:
+        return engine.infill(prompt, on_step=writer.write if writer else None, **options)
+
+
+def generate_file(
+    engine: Engine,
+    model: str,
+    records: list[Record],
+    output: Path,
+    batch_size: int,
+    trace: Path | None,
+) -> None:
+    """Decode the records that the output file lacks, with a progress bar."""
+    _check(engine, records)
+    left = unfinished(records, output, model)
+    there, names = len(records) - len(left), [record.id for record in left]
+    writer = TraceWriter(trace, engine.text, model, names, resumed=bool(there)) if trace else None
+    with writer or nullcontext():
+        on_step = writer.write if writer else None
+        done = decode_file(engine, left, output, model, batch_size, on_step)
+        failed = sum(c.error is not None for c in track(done, "decoding", total=len(left)))
+    print(f"{len(left)} prompts decoded, {there} were there already, {failed} failed: {output}")
+
+
+def read_prompts(path: Path, base: GenerationConfig) -> list[Record]:
+    """The records of a file of prompts, their policies checked as well."""
+    return read_records(path, base, _check_policy)
+
+
+def _check_policy(config: GenerationConfig) -> None:
+    if config.policy.strip() != CALIBRATED:  # what it stands for is known once the model is there
+        make_policy(config.policy)
+
+
+def _check(engine: Engine, records: list[Record]) -> None:
+    """Raise ``RecordError`` with the id of the first record that the engine cannot decode."""
+    for record in records:
+        try:
+            engine.track(0, record.prompt, record.config)
+        except (PromptError, OptionError) as error:
+            raise RecordError(f"id {record.id!r}: {error}") from error
+
+
+def decode_file(
+    engine: Engine,
+    records: list[Record],
+    output: Path,
+    model: str,
+    batch_size: int,
+    on_step: Callable[[Frame], None] | None = None,
+) -> Iterator[Completion]:
+    """Decode ``records`` and append each completion to ``output`` as it finishes."""
+    try:
+        if output.exists():
+            drop_unfinished_line(output)
+        file = output.open("a", encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"--output {output}: cannot be written: {error.strerror}") from error
+    jobs = [(record.prompt, record.config) for record in records]
+    with file:
+        for i, completion in engine.run(jobs, batch_size, on_step):
+            line = {"id": records[i].id, "key": records[i].key(model), **asdict(completion)}
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.flush()
+            yield completion
+
+
+def list_policies() -> None:
+    """Print the table of policies."""
+    table = Table(*policy_table.HEAD, show_lines=True)
+    for row in policy_table.rows():
+        table.add_row(*row)
+    console = Console()
+    console.print(table) if console.is_terminal else console.out(
+        policy_table.markdown(), highlight=False
+    )
+
+
+def converse(engine: Engine, config: GenerationConfig) -> None:
+    """Read messages from the terminal and answer each, until an empty line or the end of input. A
+    message that cannot be decoded is refused, and the conversation goes on.
+    """
+    messages: list[dict[str, str]] = []
+    while question := _ask():
+        turn = [*messages, {"role": "user", "content": question}]
+        try:
+            completion = engine.generate(turn, config)
+        except PromptError as error:
+            print(f"entropycache: {error}", file=sys.stderr)
+            continue
+        assert isinstance(completion, Completion)
+        print(completion.text)
+        messages = [*turn, {"role": "assistant", "content": completion.text}]
+
+
+def _ask() -> str:
+    try:
+        return input("> ").strip()
+    except EOFError:
+        return ""

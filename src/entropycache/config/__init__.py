@@ -1,0 +1,1 @@
+"""Decoding options: their types, defaults and checks."""

@@ -1,0 +1,1 @@
+"""The vocabulary of decoding: a canvas, and what one step plans, scores and commits. A leaf."""

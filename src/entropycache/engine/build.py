@@ -1,0 +1,52 @@
+"""From decoding options to the policy and the strategy of one request, and whether the two go
+together.
+"""
+
+from __future__ import annotations
+
+from entropycache.config.generation import GenerationConfig
+from entropycache.errors import OptionError
+from entropycache.models.family import Family
+from entropycache.policies import Policy, make_policy
+from entropycache.policies.base import NeedsOrder, PrefersWindow
+from entropycache.policies.saved import CALIBRATED
+from entropycache.strategies import Strategy, make_strategy
+
+
+def make_rules(
+    config: GenerationConfig, family: Family, calibrated: str | None
+) -> tuple[Policy, Strategy]:
+    """A fresh policy and strategy for one request; ``calibrated`` is what a policy of that name
+    stands for. Raises ``OptionError`` where they do not go together.
+    """
+    policy = make_policy(spec_of(config.policy, calibrated), family.sources)
+    strategy = make_strategy(in_force(config, policy))
+    if isinstance(policy, NeedsOrder) and policy.needs_order and not strategy.order.drawn:
+        raise OptionError(
+            f"policy {config.policy} needs an order drawn in advance: give order=random or "
+            "left-to-right, with tokens_per_step or steps"
+        )
+    return policy, strategy
+
+
+def in_force(config: GenerationConfig, policy: Policy) -> GenerationConfig:
+    """The options with those spelt out that act beside ``policy`` where none is given: a policy may
+    have been published with a window of its own.
+    """
+    if isinstance(policy, PrefersWindow):
+        return config.in_force(policy.preferred_window())
+    return config.in_force()
+
+
+def spec_of(policy: str, calibrated: str | None) -> str:
+    """The spec that a request's policy stands for: ``calibrated`` for one of that name, itself for
+    any other. Raises ``OptionError`` where nothing was calibrated.
+    """
+    if policy.strip() != CALIBRATED:
+        return policy
+    if calibrated is None:
+        raise OptionError(
+            "policy calibrated needs a calibration saved beside the model; "
+            "entropycache calibrate --save makes one"
+        )
+    return calibrated

@@ -1,0 +1,232 @@
+"""The public engine: load a model, generate for one or many prompts, watch every step.
+
+It puts text, requests and the decoding loop together and knows no policy, strategy or model family
+by name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from entropycache.config.generation import GenerationConfig
+from entropycache.core.sequence import Sequence as Canvas
+from entropycache.core.steps import Positions
+from entropycache.engine.build import make_rules
+from entropycache.engine.loop import Request, decode
+from entropycache.engine.output import Completion, Frame, Queue, Tracked
+from entropycache.engine.runner import Runner
+from entropycache.engine.scoring import Sampler
+from entropycache.engine.stopping import Ending
+from entropycache.errors import NonFiniteLogitsError, OptionError, PromptError
+from entropycache.io.tokenizer import Prompt, Text, is_many, load_tokenizer, text_of
+from entropycache.models import loading
+from entropycache.models.devices import pick_device
+from entropycache.models.family import Family
+from entropycache.models.transformer import Transformer
+from entropycache.policies.saved import saved_policy
+
+
+class Engine:
+    """A loaded model that decodes. One thread at a time."""
+
+    def __init__(self, network: Transformer, family: Family, text: Text) -> None:
+        self.network = network
+        self.family = family
+        self.text = text
+        self.runner = Runner(network, family, text.mask_id)
+        self.calibrated: str | None = None
+        """The spec that ``policy="calibrated"`` stands for, as saved beside the model."""
+
+    @classmethod
+    def from_hf(cls, model: Any, tokenizer: PreTrainedTokenizerBase | None = None) -> Engine:
+        """Adopt a loaded Hugging Face LLaDA or Dream model: its weights are shared, not copied.
+
+        Raises ``CheckpointError`` where the model's ``config.model_type`` is not a known family.
+        """
+        config = model.config.to_dict()
+        family = loading.family_of(config, type(model).__name__)
+        shape = loading.read_shape(family, config, type(model).__name__)
+        network = loading.adopt_network(family, shape, model.state_dict())
+        text = text_of(tokenizer, config, family.special, network.shape.vocab_size)
+        return cls(network, family, text)
+
+    def logits(self, token_ids: Sequence[int]) -> Tensor:
+        """A full pass's logits ``(length, vocab_size)`` as the network returns them: Dream's are
+        not yet shifted. Masks are allowed; there must be at least one id.
+        """
+        ids = self.text.encode_canvas(token_ids)
+        if not 0 < len(ids) <= self.network.shape.max_positions:
+            raise PromptError(
+                f"logits takes 1 to {self.network.shape.max_positions} token ids, not {len(ids)}"
+            )
+        return self.runner.logits(ids)
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        config: GenerationConfig | None = None,
+        *,
+        batch_size: int = 8,
+        on_step: Callable[[Frame], None] | None = None,
+        **options: Any,
+    ) -> Completion | list[Completion]:
+        """Decode one prompt, or a list of prompts (a list of completions then), with
+        ``GenerationConfig``'s options.
+
+        A prompt is text, token ids, or a chat (a list of messages); the empty list is an empty
+        prompt of token ids. Up to ``batch_size`` prompts are decoded together;
+        each answer is what it would be alone. ``on_step`` sees every step of every request. A
+        single prompt whose network returns NaN or infinite logits raises ``NonFiniteLogitsError``;
+        in a list its completion carries the error and the others go on.
+        """
+        settings = GenerationConfig.of(config, **options)
+        _check_batch_size(batch_size)
+        if not is_many(prompts):
+            (only,) = self.run([(prompts, settings)], on_step=on_step)  # type: ignore[list-item]
+            if only[1].error is not None:
+                raise NonFiniteLogitsError(only[1].error)
+            return only[1]
+        found = dict(self.run([(p, settings) for p in prompts], batch_size, on_step))  # type: ignore[misc]
+        return [found[i] for i in range(len(prompts))]
+
+    def run(
+        self,
+        jobs: Sequence[tuple[Prompt, GenerationConfig]],
+        batch_size: int = 8,
+        on_step: Callable[[Frame], None] | None = None,
+    ) -> Iterator[tuple[int, Completion]]:
+        """Decode prompts with settings of their own; yields (index, completion) as they finish.
+
+        Prompts are checked before anything is decoded. A finished request makes room for the next
+        at once.
+        """
+        _check_batch_size(batch_size)
+        queue = Queue([self.track(i, p, config) for i, (p, config) in enumerate(jobs)], batch_size)
+        while queue.admit():
+            # One decoding loop serves all, unless every request of the batch is aborted at once.
+            with closing(decode(queue.requests, self.runner)) as steps:
+                for step in steps:
+                    task = queue.note(step)
+                    if on_step is not None:
+                        on_step(Frame.of(step, task.request.sequence))
+                    yield from queue.retire()
+                    queue.admit()
+            yield from queue.retire()
+
+    def stream(
+        self, prompt: Prompt, config: GenerationConfig | None = None, **options: Any
+    ) -> Iterator[Frame]:
+        """Decode one prompt and yield every step with the canvas after it."""
+        task = self.track(0, prompt, GenerationConfig.of(config, **options))
+        sequence = task.request.sequence
+        for step in decode([task.request], self.runner):
+            yield Frame.of(step, sequence)
+        if task.request.error is not None:
+            raise task.request.error
+
+    def infill(
+        self,
+        prompt: Prompt,
+        config: GenerationConfig | None = None,
+        *,
+        on_step: Callable[[Frame], None] | None = None,
+        **options: Any,
+    ) -> Completion:
+        """Fill in the masks that a text (the mask token's own text) or token ids hold; every other
+        token stays. The completion's ``token_ids`` and ``text`` are the whole, filled in, and
+        ``commits`` count from its begin.
+
+        Windows and blocks count from the first mask, and nothing stops early. Raises
+        ``OptionError`` for what has no meaning here: ``gen_length``, ``stop``, ``max_new_tokens``.
+        """
+        given = {**(vars(config) if config else {}), **options}
+        for name in ("gen_length", "stop", "max_new_tokens"):
+            idle = getattr(GenerationConfig, name)
+            if given.get(name, idle) not in (idle, None, []):
+                raise OptionError(f"infilling fills every mask given; {name} has no meaning there")
+        ids = self.text.encode_masked(prompt)
+        start = int((ids == self.text.mask_id).argmax())
+        self._check_length(start, len(ids) - start)
+        region = {"gen_length": len(ids) - start, "early_stop": False}
+        settings = GenerationConfig.of(config, **(options | region))
+        task = self._tracked(0, ids, start, settings)
+        canvas = task.request.sequence
+        for step in decode([task.request], self.runner):
+            task.note(step)
+            if on_step is not None:
+                on_step(Frame.of(step, canvas))
+        if task.request.error is not None:
+            raise task.request.error
+        return task.close_filled(self.text.decode(canvas.canvas))
+
+    def track(
+        self, number: int, prompt: Prompt, config: GenerationConfig, suffix: Sequence[int] = ()
+    ) -> Tracked:
+        """A request for the decoding loop, checked and not yet begun, with what counts it.
+
+        With token ids of a ``suffix`` the masks lie between the two; all of them are filled, and
+        the answer is what they become. Raises ``PromptError`` or ``OptionError`` where it cannot be
+        decoded.
+        """
+        ids, after = self.text.encode(prompt), self.text.encode_canvas(suffix)
+        if config.stop and self.text.tokenizer is None:
+            raise OptionError("stop strings need a tokenizer, and this checkpoint has none")
+        self._check_length(len(ids) + len(after), config.gen_length)
+        masks = np.full(config.gen_length, self.text.mask_id, np.int64)
+        canvas = np.concatenate((ids, masks, after))
+        if not len(after):
+            return self._tracked(number, canvas, len(ids), config)
+        filled = GenerationConfig.of(config, early_stop=False)
+        task = self._tracked(number, canvas, len(ids), filled)
+        task.ending = Ending(self.text.endless(), limit=len(masks))
+        return task
+
+    def _check_length(self, prompt: int, masks: int) -> None:
+        if prompt + masks > self.network.shape.max_positions:
+            raise PromptError(
+                f"prompt and gen_length make {prompt + masks} positions, {prompt} + {masks}; "
+                f"this model has {self.network.shape.max_positions}"
+            )
+
+    def _tracked(
+        self, number: int, canvas: Positions, start: int, config: GenerationConfig
+    ) -> Tracked:
+        ending = Ending(self.text, config.stop, config.max_new_tokens)
+        policy, strategy = make_rules(config, self.family, self.calibrated)
+        sequence = Canvas(canvas, self.text.mask_id, start)
+        request = Request(number, sequence, policy, strategy, Sampler(config.sampling))
+        if config.early_stop:
+            request.finished = ending.reached
+        return Tracked(request, ending, time.perf_counter())
+
+
+def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "auto") -> Engine:
+    """Load ``tiny`` (the embedded model), a local folder or a hub id.
+
+    ``dtype``: ``auto`` (as saved, but float32 on a processor that does not gain from bfloat16),
+    ``bfloat16``, ``float32`` or ``float64``; ``device``: ``auto`` (CUDA where there is one), or
+    what torch accepts. Raises ``CheckpointError`` with the file and the reason where it cannot.
+    """
+    target = pick_device(device)
+    checkpoint = loading.read_config(loading.locate(model))
+    precision = loading.pick_dtype(dtype, checkpoint.config, target)
+    network = loading.load_network(checkpoint, precision, target)
+    tokenizer = load_tokenizer(checkpoint.folder, checkpoint.family.special)
+    text = text_of(
+        tokenizer, checkpoint.config, checkpoint.family.special, network.shape.vocab_size
+    )
+    engine = Engine(network, checkpoint.family, text)
+    engine.calibrated = saved_policy(checkpoint.folder)
+    return engine
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise OptionError(f"batch_size must be 1 or more, not {batch_size}")

@@ -1,0 +1,86 @@
+"""The pass of dLLM-Cache (arXiv 2506.06295): all rows stay in the residual stream, and what
+attention and feed-forward layers add to it is computed anew for some of them only.
+
+Follows the released LLaDA hook. It knows the network and the store, not when what is due.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from entropycache.core.steps import Positions
+from entropycache.engine.batch import Job
+from entropycache.engine.kv_store import Store
+from entropycache.models.attention import attention
+from entropycache.models.transformer import Layer, Transformer, rms_norm
+from entropycache.policies.base import KeepsFeatures, everything
+
+
+class FeaturePass:
+    """One pass of one sequence. ``work`` is the number of rows computed, the mean over layers, and
+    ``rows`` are those of the last layer.
+    """
+
+    def __init__(self, network: Transformer, store: Store, job: Job, policy: KeepsFeatures) -> None:
+        self._network, self._store, self._slot, self._policy = network, store, job.slot, policy
+        self._device = network.embedding.device
+        every = everything(job.sequence)
+        self._prompt = torch.from_numpy(every[: job.sequence.start]).to(self._device)
+        self._response = torch.from_numpy(every[job.sequence.start :]).to(self._device)
+        self._ids = torch.from_numpy(job.sequence.canvas).to(self._device)
+        self._counts: list[int] = []
+        self._last = torch.empty(0)
+
+    def hidden(self) -> Tensor:
+        """Hidden states of every position, ``(length, width)``, after the last norm."""
+        x = F.embedding(self._ids, self._network.embedding)
+        for index, layer in enumerate(self._network.typed_layers()):
+            x = self._layer(x, layer, index)
+        return rms_norm(x, self._network.norm, self._network.shape.norm_eps)
+
+    @property
+    def work(self) -> float:
+        """Rows computed, the mean over layers."""
+        return float(np.mean(self._counts))
+
+    @property
+    def rows(self) -> Positions:
+        """The positions the last layer computed."""
+        found: Positions = self._last.cpu().numpy()
+        return found
+
+    def _layer(self, x: Tensor, layer: Layer, index: int) -> Tensor:
+        prompt = self._prompt if self._policy.refresh_prompt or index == 0 else self._prompt[:0]
+        whole = self._policy.refresh_response or index == 0
+        fresh, response = None, self._response
+        if not whole:
+            fresh, response = self._drifted(x, layer, index)
+        active = torch.cat((prompt, response))
+        q, k, v = layer.project(x[active], self._network.rotary.at(active))
+        keys, values = self._store.write(index, self._slot, active, k, v)
+        if fresh is not None:
+            values.index_copy_(1, self._response, fresh.transpose(0, 1))
+        attended = self._store.kept("attention", index, self._slot)
+        attended.index_copy_(0, active, layer.attended(attention(q, keys, values)))
+        x = x + attended
+        mlp = self._store.kept("mlp", index, self._slot)
+        mlp.index_copy_(0, active, layer.mlp(x[active]))
+        self._counts.append(len(active))
+        self._last = active
+        return x + mlp
+
+    def _drifted(self, x: Tensor, layer: Layer, index: int) -> tuple[Tensor | None, Tensor]:
+        """New values of the whole response, and the share ``rou`` of it whose values moved most;
+        nothing at all where that share is none.
+        """
+        count = int(self._policy.rou * len(self._response))
+        if not self._policy.rou:
+            return None, self._response[:0]
+        fresh = layer.values(x[self._response])
+        cached = self._store.slot(self._slot)[index, 1][:, self._response].transpose(0, 1)
+        similarity = F.cosine_similarity(fresh.flatten(1), cached.flatten(1), dim=1)
+        chosen = similarity.topk(count, largest=False).indices.sort().values
+        return fresh, self._response[chosen]

@@ -1,0 +1,223 @@
+"""The model that lm-evaluation-harness calls: generation by the engine, likelihoods by Monte Carlo.
+
+It knows requests and answers, nothing of tasks, tables or files other than its journal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from lm_eval.api.model import LM
+from lm_eval.api.registry import register_model
+from torch import Tensor
+
+from entropycache.config.generation import GenerationConfig
+from entropycache.engine.build import spec_of
+from entropycache.engine.engine import Engine, load
+from entropycache.engine.output import Completion
+from entropycache.errors import OptionError, PromptError
+from entropycache.evaluation import likelihood, ranks
+from entropycache.evaluation.arguments import checked_options, positive, request_config
+from entropycache.evaluation.costs import Answer, Likelihood
+from entropycache.evaluation.journal import Journal, digest
+from entropycache.evaluation.prompts import Templated, pair, template, tokens
+
+Job = tuple[list[int], GenerationConfig]
+
+
+@register_model("entropycache")
+class EntropyCacheLM(LM):  # type: ignore[misc]
+    """An engine as lm_eval's model: ``simple_evaluate(model=EntropyCacheLM("tiny"))``.
+
+    ``model`` is an engine, or what ``load`` takes. ``options`` are those of ``GenerationConfig``;
+    they win over a task's generation arguments, and unknown ones are errors. In a string of
+    lm_eval's ``model_args``, where commas separate, a policy's options are separated by ``;``:
+    ``model=tiny,policy=entropy:tau=1.0;k=64``; a dict takes the spec as it is. ``mc_num`` draws
+    estimate a likelihood. Before evaluating may be set: ``journal``, where finished results are
+    kept and taken from, ``expect``, called with the number of requests handed over, and ``watch``,
+    called with the number just finished.
+    """
+
+    def __init__(
+        self,
+        model: str | Engine = "tiny",
+        *,
+        batch_size: int | str = 8,
+        dtype: str = "auto",
+        device: str = "auto",
+        mc_num: int = 128,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self.options = checked_options(options)
+        self.batch_size = positive("batch_size", batch_size)
+        self.mc_num = positive("mc_num", mc_num)
+        self.ranks = ranks.join()
+        if isinstance(model, Engine):
+            if (dtype, device) != ("auto", "auto"):
+                raise OptionError("an engine has its dtype and device; give them to load()")
+            self.engine, self.name = model, "engine"
+        else:
+            device = ranks.own_device(device)
+            self.engine, self.name = load(str(model), dtype=dtype, device=device), str(model)
+        if policy := self.options.get("policy"):  # what is recorded and journalled
+            self.options["policy"] = spec_of(policy, self.engine.calibrated)
+        self.journal: Journal | None = None
+        self.expect: Callable[[int], None] = lambda requests: None
+        self.watch: Callable[[int], None] = lambda finished: None
+        self.answers: list[Answer] = []
+        self.likelihoods: list[Likelihood] = []
+        weights = self.engine.network.embedding
+        self._rank, self._world_size = self.ranks.rank, self.ranks.size
+        self._device = weights.device
+        self._dtype = str(weights.dtype).removeprefix("torch.")
+
+    def all_gather(self, tensor: Tensor) -> Tensor:
+        """The tensors of all ranks in one."""
+        return self.ranks.all_gather(tensor)
+
+    def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
+        """The objects of all ranks, on rank ``dst``."""
+        return self.ranks.gather_object(obj, dst)
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        self.ranks.barrier()
+
+    @property
+    def tokenizer_name(self) -> str:
+        """What tells this model's chat template from others in lm_eval's cache of requests."""
+        return self.name.replace("/", "__")
+
+    def chat_template(self, chat_template: bool | str = False) -> str | None:
+        """The template's source, for lm_eval's records."""
+        tokenizer = self.engine.text.tokenizer
+        return str(tokenizer.chat_template) if chat_template and tokenizer else None
+
+    def apply_chat_template(
+        self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
+    ) -> Templated:
+        """A chat as text; without ``add_generation_prompt`` its last message is left open."""
+        return template(self.engine.text, chat_history, add_generation_prompt)
+
+    def get_model_info(self) -> dict[str, Any]:
+        """What lm_eval writes into its results about the model."""
+        return {"model_name": self.name, "model_dtype": self._dtype, "decoding": self.options}
+
+    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+        """Answers in the order of ``requests``, each what it would be alone. A repeated request
+        counts its seed up.
+        """
+        self.expect(len(requests))
+        jobs = list(self._jobs(requests))
+        keys = [digest("generate", self.name, self._dtype, ids, asdict(c)) for ids, c in jobs]
+        found: dict[str, tuple[Completion, float]] = {}
+        for key in keys:
+            if self.journal and (kept := self.journal.get(key)):
+                found[key] = Completion(**kept["completion"]), kept["wall"]
+        self.watch(sum(key in found for key in keys))
+        askers: dict[str, list[Any]] = defaultdict(list)
+        for request, key in zip(requests, keys, strict=True):
+            askers[key].append(request)
+        waiting: dict[str, dict[str, Job]] = defaultdict(dict)
+        for request, key, job in zip(requests, keys, jobs, strict=True):
+            if key not in found:
+                waiting[request.task_name][key] = job
+        for some in waiting.values():  # task by task, so that each has its own time
+            for key, completion, wall in self._decode(some):
+                found[key] = completion, wall
+                if self.journal:
+                    self.journal.add(key, {"completion": asdict(completion), "wall": wall})
+                for request in askers[key]:
+                    self.cache_hook.add_partial("generate_until", request.args, completion.text)
+                    self.watch(1)
+        seen: Counter[int] = Counter()
+        for request, key, (_, config) in zip(requests, keys, jobs, strict=True):
+            seen[id(request)] += 1
+            if seen[id(request)] <= request.repeats:  # further ones only keep ranks in step
+                self.answers.append(Answer(request.task_name, request.doc_id, config, *found[key]))
+        return [found[key][0].text for key in keys]
+
+    def _jobs(self, requests: Sequence[Any]) -> Iterator[Job]:
+        seen: Counter[int] = Counter()
+        for request in requests:
+            context, arguments = request.args
+            config = request_config(arguments, self.options)
+            if nth := seen[id(request)] % request.repeats:
+                config = GenerationConfig.of(config, seed=config.seed + nth)
+            seen[id(request)] += 1
+            yield tokens(self.engine.text, context), config
+
+    def _decode(self, waiting: Mapping[str, Job]) -> Iterator[tuple[str, Completion, float]]:
+        """Keys, completions and seconds since the one before, as they finish."""
+        keys, last = list(waiting), time.perf_counter()
+        try:
+            for i, completion in self.engine.run(list(waiting.values()), self.batch_size):
+                now = time.perf_counter()
+                yield keys[i], completion, now - last
+                last = now
+        except PromptError as error:
+            raise PromptError(f"{error}; give fewer examples or a smaller gen_length") from error
+
+    def loglikelihood(
+        self, requests: Sequence[Any], disable_tqdm: bool = False
+    ) -> list[tuple[float, bool]]:
+        """Monte-Carlo estimates in nats, and whether plain decoding gives the continuation."""
+        self.expect(len(requests))
+        found = []
+        for request in requests:
+            prefix, target = pair(self.engine.text, *request.args)
+            kept = self._estimated(request, prefix, target, greedy=True)
+            found.append((kept["loglikelihood"], kept["greedy"]))
+            self.cache_hook.add_partial("loglikelihood", request.args, found[-1])
+            self.watch(1)
+        return found
+
+    def loglikelihood_rolling(
+        self, requests: Sequence[Any], disable_tqdm: bool = False
+    ) -> list[float]:
+        """Estimates for whole texts. One longer than the model's positions is cut into pieces of
+        half as many tokens, each after as many tokens that stand before it as fit.
+        """
+        self.expect(len(requests))
+        found = []
+        for request in requests:
+            (text,) = request.args
+            ids = tokens(self.engine.text, Templated(text))
+            room = self.engine.network.shape.max_positions - 2  # begin and end tokens
+            piece = room if len(ids) <= room else room // 2
+            total = 0.0
+            for begin in range(0, len(ids), piece):
+                prefix = ids[max(0, begin - (room - piece)) : begin]
+                kept = self._estimated(request, prefix, ids[begin : begin + piece], greedy=False)
+                total += kept["loglikelihood"]
+            found.append(total)
+            self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
+            self.watch(1)
+        return found
+
+    def _estimated(
+        self, request: Any, prefix: list[int], target: list[int], greedy: bool
+    ) -> dict[str, Any]:
+        seed = int(self.options.get("seed", 0))
+        key = digest(
+            "likelihood", self.name, self._dtype, prefix, target, self.mc_num, seed, greedy
+        )
+        kept = self.journal.get(key) if self.journal else None
+        if kept is None:
+            began = time.perf_counter()
+            value, passes = likelihood.log_likelihood(
+                self.engine, prefix, target, self.mc_num, int(key, 16), self.batch_size
+            )
+            same = greedy and likelihood.is_greedy(self.engine, prefix, target)
+            kept = {"loglikelihood": value, "greedy": same, "passes": passes}
+            kept["wall"] = time.perf_counter() - began
+            if self.journal:
+                self.journal.add(key, kept)
+        cost = Likelihood(request.task_name, request.doc_id, kept["passes"], kept["wall"])
+        self.likelihoods.append(cost)
+        return kept

@@ -1,0 +1,204 @@
+"""The one owner of the engine: a thread that decodes whatever requests there are, all together.
+
+Sequences join and leave the running batch between any two steps. The rest of the server talks to
+it through thread-safe calls, and hears of steps and ends through each job's own ``send``. It knows
+neither HTTP nor text.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import closing
+from typing import Literal
+
+from entropycache.core.steps import Step
+from entropycache.engine.engine import Engine
+from entropycache.engine.loop import decode, drop
+from entropycache.engine.output import Completion, Queue
+from entropycache.server.errors import ApiError, draining, failed, overloaded
+from entropycache.server.jobs import Job
+from entropycache.server.metrics import Metrics
+from entropycache.server.settings import ServerSettings
+
+log = logging.getLogger("entropycache.server")
+
+
+class Scheduler:
+    """Runs jobs on one thread. ``reserve`` and ``submit`` admit them, ``cancel`` takes them out,
+    ``drain`` refuses new ones; each of these may be called from any thread.
+    """
+
+    def __init__(self, engine: Engine, settings: ServerSettings, metrics: Metrics) -> None:
+        self._runner = engine.runner
+        self._settings, self._metrics = settings, metrics
+        self._queue = Queue([], settings.max_sequences, settings.max_positions)
+        self._jobs: dict[int, Job] = {}
+        self._inbox: list[tuple[Literal["add", "drop"], Job]] = []
+        self._suspects: list[Job] = []
+        self._changed = threading.Condition()
+        self._held = 0
+        self._draining = self._stopping = False
+        self._mean_seconds = 1.0
+        self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
+
+    def start(self) -> None:
+        """Begin to decode."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; what still runs fails."""
+        with self._changed:
+            self._draining = self._stopping = True
+            self._changed.notify()
+        self._thread.join()
+
+    def drain(self) -> None:
+        """Refuse what is new from now on; what was accepted goes on."""
+        self._draining = True
+
+    @property
+    def draining(self) -> bool:
+        """Whether new requests are refused."""
+        return self._draining
+
+    @property
+    def alive(self) -> bool:
+        """Whether the engine's thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def held(self) -> int:
+        """Sequences accepted and not yet ended."""
+        return self._held
+
+    def reserve(self, count: int) -> None:
+        """Make room for ``count`` sequences, or raise the error that says why there is none."""
+        with self._changed:
+            if self._draining:
+                raise draining()
+            if self._held + count > self._settings.capacity:
+                ahead = max(0, self._held - self._settings.max_sequences)
+                wait = self._mean_seconds * (1 + ahead / self._settings.max_sequences)
+                raise overloaded(min(60, max(1, round(wait))))
+            self._held += count
+
+    def release(self, count: int) -> None:
+        """Give back room that was reserved and is not needed."""
+        with self._changed:
+            self._held -= count
+
+    def submit(self, jobs: list[Job]) -> None:
+        """Let reserved jobs wait for their turn; raises where the thread has been told to end."""
+        with self._changed:
+            if self._stopping:
+                raise draining()
+            self._inbox += [("add", job) for job in jobs]
+            self._changed.notify()
+
+    def cancel(self, jobs: list[Job]) -> None:
+        """Take jobs out at the next step; those that have ended are left alone."""
+        with self._changed:
+            self._inbox += [("drop", job) for job in jobs]
+            self._changed.notify()
+
+    def _work(self) -> None:
+        while self._wait():
+            try:
+                self._decode()
+            except Exception:  # whatever one request made the engine raise: the others must go on
+                log.exception("decoding failed")
+                self._suspect()
+        self._take()
+        for job in list(self._jobs.values()):
+            self._fail(job, draining())
+        self._metrics.occupancy(0, 0)
+
+    def _wait(self) -> bool:
+        """Sleep until there is something to decode; whether the thread is to go on."""
+        with self._changed:
+            while not (self._stopping or self._inbox or self._suspects or self._busy):
+                self._changed.wait()
+            return not self._stopping
+
+    @property
+    def _busy(self) -> bool:
+        return bool(self._queue.requests or len(self._queue))
+
+    def _suspect(self) -> None:
+        """Find out whose fault it was: what ran begins anew, one after the other, each alone, the
+        first of ``_suspects`` running. One that fails alone is told so; the others come to the
+        answers they would have had.
+        """
+        running = [self._jobs[request.id] for request in self._queue.requests]
+        for job in running:
+            self._queue.remove(job.task)
+            if len(running) == 1:
+                self._fail(job, failed("decoding failed; the server's log says why"))
+            else:
+                job.restart()
+                self._suspects.append(job)
+
+    def _decode(self) -> None:
+        self._tend()
+        with closing(decode(self._queue.requests, self._runner)) as steps:
+            for step in steps:
+                self._note(step)
+                self._tend()
+                if self._stopping:
+                    return
+        self._tend()
+
+    def _note(self, step: Step) -> None:
+        task = self._queue.note(step)
+        job = self._jobs[step.request]
+        self._metrics.step(step, len(task.request.sequence))
+        job.note(step)
+
+    def _tend(self) -> None:
+        """Between two steps: hear what is new, let go of what has ended, let in what fits."""
+        if self._inbox:
+            self._take()
+        for number, completion in self._queue.retire():
+            self._end(self._jobs[number], completion)
+        if not self._suspects:
+            self._queue.admit()
+        elif not self._queue.requests:
+            self._queue.start(self._suspects[0].task)
+        aside = max(0, len(self._suspects) - 1)
+        self._metrics.occupancy(len(self._queue.requests), len(self._queue) + aside)
+
+    def _take(self) -> None:
+        with self._changed:
+            taken, self._inbox = self._inbox, []
+        for what, job in taken:
+            if what == "add":
+                self._jobs[job.number] = job
+                self._queue.add(job.task)
+            elif job.number in self._jobs:
+                self._forget(job)
+                self._metrics.aborted()
+
+    def _end(self, job: Job, completion: Completion) -> None:
+        if completion.error is not None:
+            self._fail(job, failed(completion.error, "non_finite_logits"))
+            return
+        self._forget(job)
+        seconds = time.perf_counter() - job.task.began
+        self._mean_seconds += 0.2 * (seconds - self._mean_seconds)
+        self._metrics.ended(job, completion)
+        job.end(completion)
+
+    def _fail(self, job: Job, error: ApiError) -> None:
+        self._forget(job)
+        self._metrics.failed()
+        job.fail(error)
+
+    def _forget(self, job: Job) -> None:
+        """Take a job out, wherever it is, and free its slot and its place."""
+        self._queue.remove(job.task)
+        self._suspects = [other for other in self._suspects if other is not job]
+        drop(job.task.request, self._runner)
+        del self._jobs[job.number]
+        self.release(1)

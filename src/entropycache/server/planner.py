@@ -1,0 +1,246 @@
+"""From a request to sequences for the engine: prompts encoded, options settled, all of it checked.
+
+Whatever the engine could not honour ends here, as an error that names the field.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from entropycache.config.generation import GenerationConfig
+from entropycache.core.sequence import Sequence as Canvas
+from entropycache.engine.build import spec_of
+from entropycache.engine.engine import Engine
+from entropycache.engine.output import Tracked
+from entropycache.engine.stopping import UNFINISHED
+from entropycache.errors import OptionError, PromptError
+from entropycache.policies import make_policy
+from entropycache.server.errors import invalid
+from entropycache.server.schema import (
+    HELP,
+    CanvasRequest,
+    ChatRequest,
+    CompletionRequest,
+    Decoding,
+    Sampled,
+)
+from entropycache.server.settings import ServerSettings
+
+Make = Callable[[], Tracked]
+Prompt = str | list[int] | list[dict[str, str]]
+
+
+def prompts_of(body: Decoding) -> tuple[str, list[Prompt]]:
+    """The prompts of a request, and the field they stand in."""
+    if isinstance(body, ChatRequest):
+        return "messages", [[message.plain() for message in body.messages]]
+    if isinstance(body, CompletionRequest):
+        return "prompt", _many(body.prompt)
+    assert isinstance(body, CanvasRequest)
+    if (body.prompt is None) == (body.messages is None):
+        raise invalid("give one of prompt and messages", "prompt")
+    if body.messages is not None:
+        return "messages", [[message.plain() for message in body.messages]]
+    assert body.prompt is not None
+    return "prompt", [body.prompt]
+
+
+def _many(prompt: str | list[str] | list[int] | list[list[int]]) -> list[Prompt]:
+    if isinstance(prompt, str):
+        return [prompt]
+    if not prompt:
+        return [[]]
+    ids = [item for item in prompt if isinstance(item, int)]
+    if ids:
+        return [ids]
+    return [item for item in prompt if isinstance(item, (str, list))]
+
+
+def check(body: Decoding, settings: ServerSettings) -> int:
+    """Fields against each other, before anything is encoded; how many sequences they ask for."""
+    count = len(prompts_of(body)[1]) * (body.choices if isinstance(body, Sampled) else 1)
+    if count > settings.capacity:
+        raise invalid(
+            f"{count} sequences in one request; this server holds {settings.capacity}", "n"
+        )
+    if any(UNFINISHED in stop for stop in _stops(body)):
+        raise invalid("a stop string must not hold U+FFFD, what broken text reads as", "stop")
+    if isinstance(body, Sampled) and body.stream_options and not body.stream:
+        raise invalid("stream_options goes with stream", "stream_options")
+    if isinstance(body, ChatRequest):
+        if body.top_logprobs is not None and not body.logprobs:
+            raise invalid("top_logprobs goes with logprobs", "top_logprobs")
+        if len({body.max_tokens, body.max_completion_tokens} - {None}) > 1:
+            raise invalid("max_tokens and max_completion_tokens are one limit", "max_tokens")
+    if isinstance(body, CompletionRequest):
+        if body.best_of not in (None, body.choices):
+            raise invalid("best_of other than n cannot be honoured", "best_of")
+        if body.suffix:
+            _check_gap(body)
+    return count
+
+
+def _stops(body: Decoding) -> list[str]:
+    return [body.stop] if isinstance(body.stop, str) else body.stop or []
+
+
+def _check_gap(body: CompletionRequest) -> None:
+    if body.max_tokens is None:
+        raise invalid("suffix needs max_tokens: how many positions to fill in", "max_tokens")
+    if body.gen_length not in (None, body.max_tokens):
+        raise invalid("with a suffix, gen_length is max_tokens", "gen_length")
+    for name in ("stop", "early_stop"):
+        if getattr(body, name) not in (None, [], False):
+            raise invalid(f"with a suffix every position is filled in; {name} means nothing", name)
+
+
+class Planner:
+    """Makes sequences of requests. One thread at a time: the tokenizer has one user."""
+
+    def __init__(self, engine: Engine, settings: ServerSettings) -> None:
+        self._engine, self._settings = engine, settings
+        self._room = engine.network.shape.max_positions
+        self._numbers = itertools.count()
+
+    def plan(self, body: Decoding) -> list[tuple[Tracked, Make]]:
+        """The sequences of a request, choices of the first prompt first, and what makes each of
+        them anew. Raises ``ApiError``.
+        """
+        field, prompts = prompts_of(body)
+        self._check_bounds(body)
+        suffix = self._suffix(body)
+        choices = body.choices if isinstance(body, Sampled) else 1
+        planned: list[tuple[Tracked, Make]] = []
+        for prompt in prompts:
+            with _blaming(field):
+                ids = self._engine.text.encode(prompt).tolist()
+            shared = self._config(body, field, len(ids) + len(suffix))
+            self._check_positions(len(ids) + len(suffix) + shared.gen_length)
+            for config in _seeded(shared, body.seed, choices):
+                make = partial(self._make, body, next(self._numbers), ids, config, suffix)
+                with _blaming(field):
+                    planned.append((make(), make))
+        return planned
+
+    def _make(
+        self,
+        body: Decoding,
+        number: int,
+        ids: list[int],
+        config: GenerationConfig,
+        suffix: list[int],
+    ) -> Tracked:
+        task = self._engine.track(number, ids, config, suffix)
+        task.request.sampler.top = body.top if isinstance(body, Sampled) else None
+        _limit_steps(task, body.diffusion_max_steps)
+        return task
+
+    def _suffix(self, body: Decoding) -> list[int]:
+        text = body.suffix if isinstance(body, CompletionRequest) else None
+        if not text:
+            return []
+        with _blaming("suffix"):
+            found: list[int] = self._engine.text.encode_rest(text).tolist()
+        return found
+
+    def _config(self, body: Decoding, field: str, taken: int) -> GenerationConfig:
+        """The options of a request whose prompt takes so many positions. Without ``gen_length`` the
+        canvas is as long as the server's default or the limit of tokens, whichever is more, but no
+        longer than the model allows.
+        """
+        limit = body.limit if isinstance(body, Sampled) else body.max_tokens
+        options = body.options()
+        if "gen_length" not in options:
+            default = min(self._settings.defaults.gen_length, self._room - taken)
+            gap = isinstance(body, CompletionRequest) and bool(body.suffix)
+            options["gen_length"] = limit if gap else max(default, limit or 1)
+        if taken + options["gen_length"] > self._room:
+            raise invalid(
+                f"the prompt has {taken} tokens and the answer up to {options['gen_length']}; "
+                f"this model has {self._room} positions",
+                field,
+                "context_length_exceeded",
+            )
+        if limit is not None:
+            options["max_new_tokens"] = limit
+        with _blaming(field):
+            config = GenerationConfig.of(self._settings.defaults, **options)
+        self._check_policy(config.policy)
+        return config
+
+    def _check_bounds(self, body: Decoding) -> None:
+        """Whole numbers that no canvas of this model could need."""
+        limits = ("max_tokens", "max_completion_tokens")
+        for name in ("gen_length", "block_length", "window", "tokens_per_step", "steps", *limits):
+            if (getattr(body, name, None) or 0) > self._room:
+                raise invalid(f"{name} must be at most {self._room}, the model's positions", name)
+        vocabulary = self._engine.network.shape.vocab_size
+        if (body.top_k or 0) > vocabulary:
+            raise invalid(f"top_k must be at most {vocabulary}, the vocabulary", "top_k")
+
+    def _check_positions(self, length: int) -> None:
+        if length > self._settings.max_positions:
+            raise invalid(
+                f"a canvas of {length} positions; this server holds {self._settings.max_positions}",
+                "gen_length",
+            )
+
+    def _check_policy(self, spec: str) -> None:
+        """Refuse a policy that is unknown, or whose numbers nobody means: some would overflow where
+        they are squared.
+        """
+        try:
+            policy = make_policy(spec_of(spec, self._engine.calibrated))
+        except OptionError as error:
+            raise invalid(str(error), "policy") from error
+        for name, number in vars(policy).items():
+            plain = isinstance(number, (int, float)) and f"{name}=" in spec
+            if plain and number and not 1e-6 <= abs(number) <= 1e9:
+                raise invalid(f"{spec}: {name} must be 0, or from 1e-6 to 1e9 in size", "policy")
+
+
+def _seeded(config: GenerationConfig, seed: int | None, choices: int) -> list[GenerationConfig]:
+    """A config for each choice: seed, seed + 1, …; from a seed of its own where something is drawn
+    and no seed was given.
+    """
+    first = config.seed if seed is None else seed
+    if seed is None and (config.temperature or config.alg_temp):
+        first = secrets.randbelow(2**62)
+    if first + choices > 2**63:
+        raise invalid("seed leaves no room for the choices' own", "seed")
+    return [replace(config, seed=first + i) for i in range(choices)]
+
+
+def _limit_steps(task: Tracked, limit: int | None) -> None:
+    if limit is None:
+        return
+    finished = task.request.finished
+
+    def out_of_steps(canvas: Canvas) -> bool:
+        return finished(canvas) or canvas.steps >= limit
+
+    task.request.finished = out_of_steps
+
+
+@contextmanager
+def _blaming(field: str) -> Iterator[None]:
+    """Turn the engine's refusals into errors of the request: of ``field`` where it is the prompt's
+    fault, else of the option that the message names first.
+    """
+    try:
+        yield
+    except PromptError as error:
+        raise invalid(str(error), field) from error
+    except OptionError as error:
+        raise invalid(str(error), _named(str(error), [*HELP])) from error
+
+
+def _named(message: str, names: Sequence[str]) -> str | None:
+    found = [(match.start(), n) for n in names if (match := re.search(rf"\b{n}\b", message))]
+    return min(found)[1] if found else None

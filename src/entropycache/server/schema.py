@@ -1,0 +1,219 @@
+"""What requests look like: OpenAI's fields that can be honoured, and the engine's own options.
+
+An unknown field is an error, and so is a known one with a value that nothing here could honour:
+no request is accepted in part. It knows shapes, not models.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from entropycache.config.generation import GenerationConfig
+
+MAX_STOPS = 16
+LEAST = 1e-6
+MAX_TOP_LOGPROBS = 20
+HELP: dict[str, str] = {
+    item.name: str(item.metadata["help"]) for item in dataclasses.fields(GenerationConfig)
+}
+
+
+def _refuse_unless(accepted: tuple[Any, ...]) -> AfterValidator:
+    def check(value: Any) -> Any:
+        if not any(type(value) is type(a) and value == a for a in accepted):
+            shown = ", ".join(json.dumps(a) for a in accepted if type(a) is not float)
+            raise ValueError(f"this cannot be honoured here; leave it out, or give {shown}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _cool(value: float) -> float:
+    if value and not LEAST <= value <= 100:
+        raise ValueError(f"a temperature is 0, or from {LEAST:g} to 100")
+    return value
+
+
+Cool = Annotated[float, Field(ge=0), AfterValidator(_cool)]
+Never = Annotated[Any, _refuse_unless((None, False, [], {}))]
+Zero = Annotated[Any, _refuse_unless((None, 0, 0.0))]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Decoding(_Strict):
+    """How to decode. What is left out is as the server was started."""
+
+    model: str | None = Field(None, description="the served model, or nothing")
+    user: str | None = Field(None, description="a name for the client's own use; changes nothing")
+    policy: str | None = Field(None, max_length=200, description=HELP["policy"])
+    gen_length: int | None = Field(None, ge=1, description=HELP["gen_length"])
+    block_length: int | None = Field(None, ge=1, description=HELP["block_length"])
+    window: int | None = Field(None, ge=1, description=HELP["window"])
+    tokens_per_step: int | None = Field(None, ge=1, description=HELP["tokens_per_step"])
+    steps: int | None = Field(None, ge=1, description=HELP["steps"])
+    threshold: float | None = Field(None, gt=0, le=1, description=HELP["threshold"])
+    factor: float | None = Field(None, gt=0, description=HELP["factor"])
+    eb_gamma: float | None = Field(None, ge=0, description=HELP["eb_gamma"])
+    confidence: str | None = Field(None, description=HELP["confidence"])
+    order: str | None = Field(None, description=HELP["order"])
+    sigma: float | None = Field(None, ge=1e-3, le=1e6, description=HELP["sigma"])
+    alg: str | None = Field(None, description=HELP["alg"])
+    alg_temp: Cool | None = Field(None, description=HELP["alg_temp"])
+    temperature: Cool | None = Field(None, description=HELP["temperature"])
+    top_p: float | None = Field(None, gt=0, le=1, description=HELP["top_p"])
+    top_k: int | None = Field(None, ge=0, description=HELP["top_k"])
+    seed: int | None = Field(
+        None, ge=0, lt=2**63, description="of the first choice; each further one adds 1"
+    )
+    early_stop: bool | None = Field(None, description=HELP["early_stop"])
+    stop: str | Annotated[list[str], Field(max_length=MAX_STOPS)] | None = Field(
+        None, description="end the answer before any of these strings"
+    )
+    max_tokens: int | None = Field(None, ge=1, description="limit of the answer's tokens")
+    diffusion_max_steps: int | None = Field(
+        None, ge=1, description="end after this many steps; the answer is what is final by then"
+    )
+
+    def options(self) -> dict[str, Any]:
+        """The options of ``GenerationConfig`` that were given, by their names there."""
+        given = {name: getattr(self, name, None) for name in HELP}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class StreamOptions(_Strict):
+    """What a stream carries beside the answer."""
+
+    include_usage: bool | None = Field(None, description="a last chunk with token counts")
+    include_obfuscation: Never = None
+
+
+class Sampled(Decoding):
+    """What chat and completions have in common."""
+
+    n: Annotated[int, Field(ge=1)] | None = Field(None, description="choices for each prompt")
+    stream: bool | None = Field(None, description="send text as soon as it is final")
+    stream_options: StreamOptions | None = None
+    frequency_penalty: Zero = None
+    presence_penalty: Zero = None
+    logit_bias: Never = None
+
+    @property
+    def choices(self) -> int:
+        """Choices for each prompt."""
+        return self.n or 1
+
+    @property
+    def limit(self) -> int | None:
+        """The most tokens an answer may have, if that was said."""
+        return self.max_tokens
+
+    @property
+    def top(self) -> int | None:
+        """How many alternatives' log-probabilities are wanted; ``None`` for none at all."""
+        raise NotImplementedError
+
+
+class TextPart(_Strict):
+    """A piece of a message's text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Message(_Strict):
+    """One message of a chat. ``developer`` is another word for ``system``."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | Annotated[list[TextPart], Field(min_length=1)]
+    name: Never = None
+    refusal: Never = None
+    audio: Never = None
+    annotations: Never = None
+    tool_calls: Never = None
+    function_call: Never = None
+
+    def plain(self) -> dict[str, str]:
+        """The message as the engine takes it."""
+        parts = self.content if isinstance(self.content, list) else []
+        text = "".join(part.text for part in parts) if parts else self.content
+        assert isinstance(text, str)
+        return {"role": "system" if self.role == "developer" else self.role, "content": text}
+
+
+Messages = Annotated[list[Message], Field(min_length=1)]
+Prompt = str | list[str] | list[int] | list[list[int]]
+
+
+class ChatRequest(Sampled):
+    """``POST /v1/chat/completions``."""
+
+    messages: Messages
+    max_completion_tokens: int | None = Field(
+        None, ge=1, description="the newer name of max_tokens"
+    )
+    logprobs: bool | None = Field(None, description="log-probabilities of the answer's tokens")
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_TOP_LOGPROBS)
+    tools: Never = None
+    tool_choice: Annotated[Any, _refuse_unless((None, "none"))] = None
+    parallel_tool_calls: Never = None
+    functions: Never = None
+    function_call: Annotated[Any, _refuse_unless((None, "none"))] = None
+    response_format: Annotated[Any, _refuse_unless((None, {"type": "text"}))] = None
+    store: Never = None
+    metadata: Never = None
+
+    @property
+    def limit(self) -> int | None:
+        """``max_completion_tokens``, or ``max_tokens``."""
+        return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def top(self) -> int | None:
+        """``top_logprobs`` where ``logprobs`` are wanted."""
+        return (self.top_logprobs or 0) if self.logprobs else None
+
+
+class CompletionRequest(Sampled):
+    """``POST /v1/completions``: text, token ids, or a list of either. With ``suffix`` exactly
+    ``max_tokens`` positions between prompt and suffix are filled in.
+    """
+
+    prompt: Prompt = Field(description="text or token ids, one prompt or many")
+    suffix: str | None = Field(None, description="what stands behind the answer; needs max_tokens")
+    logprobs: int | None = Field(None, ge=0, le=MAX_TOP_LOGPROBS)
+    echo: Never = None
+    best_of: Annotated[int, Field(ge=1)] | None = None
+
+    @property
+    def top(self) -> int | None:
+        """``logprobs`` itself."""
+        return self.logprobs
+
+
+class CanvasRequest(Decoding):
+    """``POST /v1/canvas``: one prompt, or one chat."""
+
+    prompt: str | list[int] | None = Field(None, description="text or token ids")
+    messages: Messages | None = Field(None, description="a chat, in place of a prompt")
+
+
+class TokenizeRequest(_Strict):
+    """``POST /tokenize``: a text or a chat."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: Messages | None = None
+
+
+class DetokenizeRequest(_Strict):
+    """``POST /detokenize``: token ids."""
+
+    model: str | None = None
+    tokens: list[int]
