@@ -165,7 +165,7 @@ def run_soak(seconds: float) -> dict[str, Any]:
         asyncio.run(soak(port, requests(72), 64, min(15, seconds), vanishing))  # memory settles
         before = resident_mb()
         counts: dict[str, Any] = asyncio.run(soak(port, requests(72), 64, seconds, vanishing))
-        scheduler = app.state.service.scheduler
+        scheduler = app.state.service.engine_thread
         while scheduler.held:
             time.sleep(0.05)
         counts["slots_left"] = len(engine.runner.store)

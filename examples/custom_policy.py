@@ -14,11 +14,11 @@ import numpy as np
 
 from entropycache.core.sequence import Sequence
 from entropycache.core.steps import Plan, Reason, Step, Window
-from entropycache.policies import register
+from entropycache.policies import Policy, register
 
 
 @dataclass
-class Hesitant:
+class Hesitant(Policy):
     """Its fields are its options: ``hesitant:below=0.8,neighbours=16``."""
 
     below: float = 0.9

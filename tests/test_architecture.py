@@ -24,6 +24,18 @@ FLOORS = (
 )
 """What a part may import stands on a floor below its own; parts of one floor never each other."""
 
+INSIDE_ENGINE = (
+    ("build", "kv_store", "output", "scoring", "stopping", "timing"),
+    ("request",),
+    ("batch",),
+    ("feature_pass",),
+    ("runner",),
+    ("loop",),
+    ("scheduler",),
+    ("engine",),
+)
+"""The same for the modules of the engine."""
+
 
 def part_of(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
@@ -56,6 +68,17 @@ def test_imports_run_one_way(path):
     used = {part_of(name) for name in imports(path)} - {own}
     wrong = {part for part in used if floor(part) >= floor(own)}
     assert not wrong, f"{name_of(path)} imports {sorted(wrong)}"
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "engine").glob("[!_]*.py")), ids=name_of)
+def test_inside_the_engine_imports_run_one_way(path):
+    def level(name: str) -> int:
+        return next(i for i, names in enumerate(INSIDE_ENGINE) if name in names)
+
+    prefix = "entropycache.engine."
+    used = {n.removeprefix(prefix).split(".")[0] for n in imports(path) if n.startswith(prefix)}
+    wrong = {name for name in used if level(name) >= level(path.stem)}
+    assert not wrong, f"{path.stem} imports {sorted(wrong)}"
 
 
 @pytest.mark.parametrize("name", ("loop", "runner", "batch", "feature_pass"))

@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from entropycache.config.generation import Sampling
 from entropycache.core.sequence import Sequence
 from entropycache.core.steps import Plan, Reason
-from entropycache.engine.batch import Job
-from entropycache.engine.loop import Request, decode
+from entropycache.engine.loop import decode
+from entropycache.engine.request import Request
 from entropycache.engine.scoring import Sampler
+from entropycache.engine.stopping import StopCriteria
 from entropycache.models.attention import attention
 from entropycache.policies import EntropyCache, NoCache
 from entropycache.strategies import ByConfidence, Sliding, Strategy
@@ -33,7 +34,8 @@ def request(engine, policy, rule, prompt=(4, 5, 6), masks=12, width=4) -> Reques
     canvas = np.array([*prompt, *[engine.text.mask_id] * masks])
     strategy = Strategy(Sliding(width), ByConfidence(), rule)
     sequence = Sequence(canvas, engine.text.mask_id, len(prompt))
-    return Request(0, sequence, policy, strategy, Sampler(Sampling()))
+    stopping = StopCriteria(engine.text, early=False)
+    return Request(0, sequence, policy, strategy, Sampler(Sampling()), stopping)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -134,22 +136,19 @@ def test_sequences_of_a_batch_rewrite_their_own_positions_only(engines):
     runner = engine.runner
     mask = engine.text.mask_id
     a, b = (Sequence(np.array([p, 7, mask, mask, mask]), mask, 2) for p in (3, 4))
-    jobs = [
-        Job(s, runner.store.open(5), Sampler(Sampling()), NoCache(), plan([2, 3], range(5)))
-        for s in (a, b)
+    requests = [
+        Request(i, s, NoCache(), None, Sampler(Sampling()), None) for i, s in enumerate((a, b))
     ]
-    runner.forward(jobs)
-    before = [runner.store.slot(job.slot).clone() for job in jobs]
+    runner.forward(requests, [plan([2, 3], range(5))] * 2)
+    before = [runner.store.slot(request.slot).clone() for request in requests]
     a.canvas[2], b.canvas[4] = 11, 12
-    second = [
-        Job(job.sequence, job.slot, job.sampler, job.policy, plan([3], rows))
-        for job, rows in zip(jobs, ([2, 3], [3, 4]), strict=True)
-    ]
-    runner.forward(second)
-    for job, old, rows in zip(jobs, before, ([2, 3], [3, 4]), strict=True):
-        changed = (runner.store.slot(job.slot) != old).any(-1).any(2).any(1).any(0)
+    refreshed = ([2, 3], [3, 4])
+    runner.forward(requests, [plan([3], rows) for rows in refreshed])
+    for request, old, rows in zip(requests, before, refreshed, strict=True):
+        changed = (runner.store.slot(request.slot) != old).any(-1).any(2).any(1).any(0)
         assert changed.nonzero().flatten().tolist() == rows
-        runner.store.close(job.slot)
+        runner.close(request)
+    assert len(runner.store) == 0
 
 
 def plan(predict, refresh) -> Plan:

@@ -202,13 +202,12 @@ def test_a_calibrated_policy_is_recorded_as_what_it_stands_for(tiny, monkeypatch
     monkeypatch.setattr(tiny, "calibrated", "entropy:tau=0.25,k=16")
     lm = EntropyCacheLM(tiny, policy="calibrated")
     assert lm.options == {"policy": "entropy:tau=0.25,k=16"}
-    own, before = (family.sources for family in (LLADA, DREAM))
-    acts = resolved(request_config({}, lm.options), own)
+    acts = resolved(request_config({}, lm.options), LLADA)
     assert acts["policy_options"]["tau"] == 0.25
     assert (acts["window"], acts["threshold"]) == (32, 0.9)
-    assert resolved(GenerationConfig(policy="elastic"), own)["window"] == 16
-    assert resolved(GenerationConfig(policy="elastic"), before)["window"] == 32
-    assert resolved(GenerationConfig(block_length=8, steps=32), own)["window"] is None
+    assert resolved(GenerationConfig(policy="elastic"), LLADA)["window"] == 16
+    assert resolved(GenerationConfig(policy="elastic"), DREAM)["window"] == 32
+    assert resolved(GenerationConfig(block_length=8, steps=32), LLADA)["window"] is None
 
 
 def test_worked_examples_are_earlier_turns_and_never_asked(tiny):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from entropycache import load
 from entropycache.errors import CheckpointError, OptionError
-from entropycache.models import loading
+from entropycache.models import loading, register, registry
+from entropycache.models.llada import LLADA
 from tests.conftest import DATA, FAMILIES
 
 
@@ -86,8 +88,13 @@ def test_an_unreadable_config_is_named(folder):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model_type": "bert"}, "unknown architecture 'bert'; known model types: llada, Dream"),
-        ({"model_type": "absent"}, "unknown architecture None"),
+        (
+            {"architectures": ["BertModel"]},
+            "unknown architecture 'BertModel'; supported: LLaDAModelLM, DreamModel",
+        ),
+        ({"architectures": "absent", "model_type": "bert"}, "unknown architecture 'bert'"),
+        ({"architectures": None, "model_type": "absent"}, "unknown architecture None"),
+        ({"architectures": [["LLaDAModelLM"]]}, "unknown architecture \\['LLaDAModelLM'\\]"),
         ({"n_layers": "absent"}, "'n_layers' is missing"),
         ({"mlp_hidden_size": 180}, "has shape .* the config asks for"),
         ({"n_layers": 5}, "no weight 'model.transformer.blocks.4"),
@@ -106,6 +113,24 @@ def test_a_config_that_does_not_fit_is_named(folder, changes, said):
     edit_config(folder, **changes)
     with pytest.raises(CheckpointError, match=said):
         load(str(folder))
+
+
+def test_a_config_without_architectures_is_told_by_its_model_type(folder):
+    before = load(str(folder)).generate([1, 2], gen_length=4).token_ids
+    edit_config(folder, architectures="absent")
+    assert load(str(folder)).generate([1, 2], gen_length=4).token_ids == before
+
+
+def test_a_family_of_the_users_own_is_found_and_takes_no_name_that_is_taken(folder, monkeypatch):
+    monkeypatch.setattr(registry, "FAMILIES", dict(registry.FAMILIES))
+    mine = replace(LLADA, model_type="mine", architectures=("MineModel",))
+    register(mine)
+    edit_config(folder, architectures=["Unheard", "MineModel"])
+    assert load(str(folder)).family is mine
+    with pytest.raises(OptionError, match="'MineModel' is registered already"):
+        register(mine)
+    with pytest.raises(OptionError, match="no architectures"):
+        register(replace(mine, architectures=()))
 
 
 def test_dream_variants_that_are_not_supported_are_refused(tmp_path):

@@ -13,7 +13,7 @@ from entropycache.engine import batch
 from entropycache.errors import OptionError
 from entropycache.models.attention import attention, attention_weights, mix
 from entropycache.policies import make_policy
-from entropycache.policies.base import Probe
+from entropycache.policies.base import Policy
 from entropycache.policies.dkv import _around
 from entropycache.policies.elastic import ElasticCache
 from entropycache.policies.rollout import Rollout
@@ -195,19 +195,16 @@ def test_watching_a_pass_does_not_change_it(engines, family, spec):
     watched = list(engine.stream([5, 6, 7], policy=spec, **options))
     rows = iter([frame.step.plan for frame in watched])
 
-    class Replayed:
+    class Replayed(Policy):
         def plan(self, sequence, window):
             return next(rows)
 
-        def observe(self, sequence, step):
-            pass
-
-    assert not isinstance(Replayed(), Probe)
-    task = engine.track(0, [5, 6, 7], GenerationConfig.of(**options))
-    task.request.policy = Replayed()
+    assert not Replayed().watches
+    request = engine.request(0, [5, 6, 7], GenerationConfig.of(**options))
+    request.policy = Replayed()
     from entropycache.engine.loop import decode
 
-    for frame, step in zip(watched, decode([task.request], engine.runner), strict=True):
+    for frame, step in zip(watched, decode([request], engine.runner), strict=True):
         assert step.commit.positions.tolist() == frame.step.commit.positions.tolist()
         assert step.commit.tokens.tolist() == frame.step.commit.tokens.tolist()
         np.testing.assert_allclose(step.scores.confidence, frame.step.scores.confidence, rtol=1e-9)
@@ -235,7 +232,7 @@ def test_a_widened_pass_over_an_unchanged_canvas_gives_what_the_full_pass_gave(e
     """Nothing was committed, so the inputs kept from the full pass are as good as new."""
     engine = engines(family, "float64")
     settings = GenerationConfig.of(policy="elastic:gamma=2", gen_length=LENGTH, window=4)
-    task = engine.track(0, [5, 6, 7], settings)
+    request = engine.request(0, [5, 6, 7], settings)
 
     class Idle:
         def count(self, confidence, sequence, window):
@@ -245,8 +242,8 @@ def test_a_widened_pass_over_an_unchanged_canvas_gives_what_the_full_pass_gave(e
 
     from entropycache.engine.loop import decode
 
-    task.request.strategy = replace(task.request.strategy, commits=Idle())
-    first, second, *_ = decode([task.request], engine.runner)
+    request.strategy = replace(request.strategy, commits=Idle())
+    first, second, *_ = decode([request], engine.runner)
     assert first.full and not second.full and len(second.rows) == 3 + LENGTH
     assert second.scores.tokens.tolist() == first.scores.tokens.tolist()
     np.testing.assert_allclose(second.scores.confidence, first.scores.confidence, rtol=1e-9)

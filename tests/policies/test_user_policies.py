@@ -20,6 +20,12 @@ from entropycache.policies import table
 from entropycache.policies.registry import import_policy
 from tests.conftest import DATA
 
+
+@dataclass
+class Planless(policies.Policy):
+    """A policy that forgot its method."""
+
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_policy.py"
 
 
@@ -60,9 +66,10 @@ def test_the_example_is_usable_from_the_command_line(monkeypatch):
     ("spec", "said"),
     [
         ("no_such_module:Mine", "No module named 'no_such_module'"),
-        ("json:Mine", "json has no dataclass named Mine"),
-        ("json:JSONDecoder", "json has no dataclass named JSONDecoder"),
-        ("entropycache.core.steps:Window:x=1", "Window lacks the method plan"),
+        ("json:Mine", "json has no class named Mine"),
+        ("json:JSONDecoder", "must be a dataclass that inherits from entropycache.policies.Policy"),
+        ("entropycache.core.steps:Window:x=1", "must be a dataclass that inherits"),
+        ("tests.policies.test_user_policies:Planless", "Planless defines no method plan"),
     ],
 )
 def test_what_is_no_policy_is_refused(spec, said):
@@ -91,7 +98,7 @@ def test_a_module_that_cannot_be_imported_says_why(tmp_path, monkeypatch):
 
 def test_options_without_a_default_are_listed_as_required(monkeypatch):
     @dataclass
-    class Demanding:
+    class Demanding(policies.Policy):
         depth: int
         widths: list[int] = field(default_factory=list)
 

@@ -14,71 +14,71 @@ from entropycache import GenerationConfig
 from entropycache.config.sampling import Sampling
 from entropycache.core.sequence import Sequence as Canvas
 from entropycache.core.steps import Commit
-from entropycache.engine.loop import decode, drop
-from entropycache.engine.output import Queue
+from entropycache.engine.loop import cancel, decode
+from entropycache.engine.scheduler import Scheduler
 from entropycache.engine.scoring import Sampler, score
-from entropycache.engine.stopping import Ending
+from entropycache.engine.stopping import StopCriteria
 from entropycache.errors import PromptError
 from entropycache.io.tokenizer import Text
 
 CONFIG = GenerationConfig(policy="none", tokens_per_step=1, window=4, gen_length=8)
 
 
-def test_a_dropped_request_makes_no_further_step_and_frees_its_slot(engines):
+def test_a_cancelled_request_makes_no_further_step_and_frees_its_slot(engines):
     engine = engines("llada")
     alone = engine.generate([4, 5], CONFIG)
-    tasks = [engine.track(i, [4, 5], CONFIG) for i in range(3)]
-    requests = [task.request for task in tasks]
+    requests = [engine.request(i, [4, 5], CONFIG) for i in range(3)]
+    last, cancelled = requests[2], requests[1]
     seen = []
     for step in decode(requests, engine.runner):
         seen.append(step.request)
         if len(seen) == 4:  # in the middle of a pass: the second step of request 1 was computed
-            drop(requests[1], engine.runner)
+            cancel(cancelled, engine.runner)
             assert len(engine.runner.store) == 2
-            requests.remove(tasks[1].request)
+            requests.remove(cancelled)
     assert (seen.count(0), seen.count(1), seen.count(2)) == (8, 1, 8)
-    assert tasks[2].close().token_ids == alone.token_ids
+    assert last.complete().token_ids == alone.token_ids
     assert len(engine.runner.store) == 0
 
 
-def test_all_requests_may_be_dropped(engines):
+def test_all_requests_may_be_cancelled(engines):
     engine = engines("llada")
-    request = engine.track(0, [4, 5], CONFIG).request
-    assert len([drop(request, engine.runner) for _ in decode([request], engine.runner)]) == 1
+    request = engine.request(0, [4, 5], CONFIG)
+    assert len([cancel(request, engine.runner) for _ in decode([request], engine.runner)]) == 1
     assert len(engine.runner.store) == 0
 
 
-def test_a_queue_lets_in_what_fits_in_order(engines):
+def test_the_scheduler_lets_in_what_fits_in_order(engines):
     engine = engines("llada")
     config = GenerationConfig(gen_length=10)
-    tasks = [engine.track(i, [1] * n, config) for i, n in enumerate((10, 30, 5, 5))]
-    queue = Queue(tasks[:3], size=3, positions=50)
-    assert queue.admit()
-    assert [r.id for r in queue.requests] == [0]  # 20 positions; the next needs 40, and goes first
-    assert len(queue) == 2
-    queue.remove(tasks[1])
-    queue.add(tasks[3])
-    queue.admit()
-    assert [r.id for r in queue.requests] == [0, 2, 3]
-    tasks[0].request.sequence.done = True
-    assert [number for number, _ in queue.retire()] == [0]
-    queue.remove(tasks[0])  # long gone: nothing happens
-    queue.remove(tasks[3])
-    assert [r.id for r in queue.requests] == [2]
+    requests = [engine.request(i, [1] * n, config) for i, n in enumerate((10, 30, 5, 5))]
+    scheduler = Scheduler(engine.runner, size=3, positions=50, requests=requests[:3])
+    assert scheduler.admit()
+    assert scheduler.running == requests[:1]  # 20 positions; the next needs 40, and goes first
+    assert scheduler.waiting == 2
+    scheduler.cancel(requests[1])
+    scheduler.add(requests[3])
+    scheduler.admit()
+    assert scheduler.running == [requests[0], requests[2], requests[3]]
+    requests[0].sequence.done = True
+    assert list(scheduler.retire()) == requests[:1]
+    scheduler.cancel(requests[0])  # long gone: nothing happens
+    scheduler.cancel(requests[3])
+    assert scheduler.running == [requests[2]]
 
 
 def test_a_gap_before_a_suffix_is_filled_whole_and_nothing_else_changes(engines):
     engine = engines("llada")
     config = GenerationConfig.of(CONFIG, gen_length=6)
-    task = engine.track(0, [4, 5], config, suffix=[7, 8, 9])
-    assert len(list(decode([task.request], engine.runner))) == 6
-    canvas = task.request.sequence.canvas.tolist()
+    request = engine.request(0, [4, 5], config, suffix=[7, 8, 9])
+    assert len(list(decode([request], engine.runner))) == 6
+    canvas = request.sequence.canvas.tolist()
     assert (canvas[:2], canvas[8:]) == ([4, 5], [7, 8, 9])
     assert engine.text.mask_id not in canvas
-    done = task.close()
+    done = request.complete()
     assert (done.answer_tokens, done.prompt_tokens) == (6, 5)  # a suffix is given, too
     with pytest.raises(PromptError, match="make 1000000000006 positions"):
-        engine.track(0, [4], GenerationConfig(gen_length=10**12), suffix=[7] * 5)
+        engine.request(0, [4], GenerationConfig(gen_length=10**12), suffix=[7] * 5)
 
 
 def test_a_suffix_may_not_hold_a_mask(tiny):
@@ -124,7 +124,7 @@ def test_settled_text_only_grows_and_the_whole_begins_with_it(
     if end is not None:
         data.insert(min(end, len(data)), 1)
     text = Text(Bytes(), 300, frozenset({1}), 301)
-    ending = Ending(text, tuple(stop), limit)
+    ending = StopCriteria(text, tuple(stop), limit)
     canvas = Canvas(np.full(len(data), 300), 300, 0)
     places = list(range(len(data)))
     order.shuffle(places)

@@ -114,7 +114,7 @@ def test_a_client_that_goes_away_frees_its_slot(gate):
         body = b'{"prompt": "x", "policy": "none", "tokens_per_step": 1}'
         head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
         whole.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
-        reaches(lambda: running.service.scheduler.held == 2)
+        reaches(lambda: running.service.engine_thread.held == 2)
         stream.close()
         whole.close()
         running.settle()
@@ -170,12 +170,12 @@ def test_a_request_that_makes_the_engine_fail_costs_nobody_else_anything(monkeyp
     """Found by running alone what ran together; streams go on where they were."""
     broken, forward = threading.Event(), Runner.forward
 
-    def fail(self, jobs):
-        if broken.is_set() and any(len(job.sequence) == 77 for job in jobs):
+    def fail(self, requests, plans):
+        if broken.is_set() and any(len(request.sequence) == 77 for request in requests):
             raise ZeroDivisionError("a bug")
         if not broken.is_set():
             time.sleep(0.01)  # so that all are still there when it breaks
-        return forward(self, jobs)
+        return forward(self, requests, plans)
 
     monkeypatch.setattr(Runner, "forward", fail)
     wrong = {"prompt": [5] * 7, "extra_body": {"gen_length": 70, "policy": "none"}}
@@ -188,7 +188,7 @@ def test_a_request_that_makes_the_engine_fail_costs_nobody_else_anything(monkeyp
         begun = [next(iter(stream)) for stream in streams]
         steps = [next(frames) for _ in range(5)]
         culprit = client.completions.create(model="small", stream=True, **wrong)
-        reaches(lambda: running.service.scheduler.held == 5)
+        reaches(lambda: running.service.engine_thread.held == 5)
         broken.set()
         with pytest.raises(openai.APIError) as caught:
             list(culprit)
@@ -205,7 +205,7 @@ def test_a_request_that_makes_the_engine_fail_costs_nobody_else_anything(monkeyp
             client.completions.create(model="small", **wrong)
         assert ask(client, **SHORT).choices
         assert urlopen(f"{running.url}/health").status == 200
-        assert running.slots == 0 and not running.service.scheduler._suspects
+        assert running.slots == 0 and not running.service.engine_thread._suspects
 
 
 def post_stream(url: str, body: dict):
@@ -220,11 +220,11 @@ def post_stream(url: str, body: dict):
 def test_suspects_may_go_away(monkeypatch, gate):
     broken, forward = threading.Event(), Runner.forward
 
-    def fail(self, jobs):
+    def fail(self, requests, plans):
         if broken.is_set():
             broken.clear()
             raise ZeroDivisionError("once")
-        return forward(self, jobs)
+        return forward(self, requests, plans)
 
     monkeypatch.setattr(Runner, "forward", fail)
     with serving(**ROOM) as running, running.client() as client:
@@ -237,13 +237,13 @@ def test_suspects_may_go_away(monkeypatch, gate):
         gate.set()
         assert len(list(streams[0])) > 1
         running.settle()
-        assert running.slots == 0 and not running.service.scheduler._suspects
+        assert running.slots == 0 and not running.service.engine_thread._suspects
 
 
 def test_a_text_that_cannot_be_read_fails_its_own_request_alone(monkeypatch):
     with serving(**ROOM) as running, running.client() as client:
         expected = ask(client, **SHORT).choices[0].text
-        monkeypatch.setattr("entropycache.engine.stopping.Ending.settled", lambda *a: 1 / 0)
+        monkeypatch.setattr("entropycache.engine.stopping.StopCriteria.settled", lambda *a: 1 / 0)
         with pytest.raises(openai.APIError, match="could not be read"):
             list(ask(client, stream=True, **SHORT))
         assert ask(client, **SHORT).choices[0].text == expected
@@ -265,7 +265,7 @@ def test_a_request_that_takes_too_long_is_told_so(gate):
 def test_a_draining_server_finishes_what_it_accepted_and_refuses_the_rest(gate):
     with serving(**ROOM) as running, running.client() as client:
         stream = ask(client, stream=True, max_tokens=5, extra_body={"policy": "none"})
-        running.service.scheduler.drain()
+        running.service.engine_thread.drain()
         with pytest.raises(openai.InternalServerError) as caught:
             ask(client, **SHORT)
         assert (caught.value.status_code, caught.value.code) == (503, "shutting_down")
@@ -274,7 +274,7 @@ def test_a_draining_server_finishes_what_it_accepted_and_refuses_the_rest(gate):
         assert urlopen(f"{running.url}/health").status == 200
         gate.set()
         assert list(stream)[-1].choices[0].finish_reason == "length"
-        assert running.service.scheduler.held == 0
+        assert running.service.engine_thread.held == 0
 
 
 def test_stopping_at_once_fails_what_runs(gate):

@@ -74,10 +74,10 @@ class Running:
     def settle(self) -> None:
         """Wait until nothing runs or waits."""
         for _ in range(2000):
-            if not self.service.scheduler.held:
+            if not self.service.engine_thread.held:
                 return
             time.sleep(0.005)
-        raise AssertionError(f"{self.service.scheduler.held} sequences are still held")
+        raise AssertionError(f"{self.service.engine_thread.held} sequences are still held")
 
     @property
     def slots(self) -> int:

@@ -27,6 +27,7 @@ from entropycache.strategies import (
     Sliding,
     Strategy,
     Threshold,
+    WholeCanvas,
     make_strategy,
 )
 
@@ -262,7 +263,7 @@ def test_options_name_the_rules(options, kind, order):
     made = make_strategy(GenerationConfig.of(gen_length=16, **options))
     assert type(made.commits) is kind
     assert type(made.order) is order
-    assert isinstance(made.windows, Block if "alg" in options else Sliding)
+    assert isinstance(made.windows, WholeCanvas if "alg" in options else Sliding)
 
 
 @pytest.mark.parametrize(
@@ -305,3 +306,14 @@ def test_options_name_what_is_ranked_by(options, ranked, tempered):
 def test_what_would_be_ignored_or_ranks_the_wrong_way_is_refused(options, said):
     with pytest.raises(OptionError, match=said):
         GenerationConfig.of(**options)
+
+
+@pytest.mark.parametrize("rule", [Block(8), Sliding(5)], ids=str)
+def test_nothing_behind_the_first_end_token_is_offered(rule):
+    sequence = canvas(2, 8)
+    assert rule.window(sequence, 5).positions.tolist() == [2, 3, 4]
+    assert rule.window(sequence, None).positions.tolist()[-1] > 4
+
+
+def test_dreams_sampler_keeps_the_whole_canvas_in_view():
+    assert WholeCanvas().window(canvas(2, 8), 5).positions.tolist() == list(range(2, 10))

@@ -20,8 +20,9 @@ from entropycache.core.sequence import Sequence as Canvas
 from entropycache.core.steps import Step
 from entropycache.engine.engine import Engine
 from entropycache.engine.loop import decode
-from entropycache.engine.output import Tracked
+from entropycache.engine.request import Request
 from entropycache.io.tokenizer import Prompt
+from entropycache.policies.none import NoCache
 
 Floats = NDArray[np.float64]
 
@@ -57,25 +58,35 @@ def transitions(
     """
     plain = GenerationConfig.of(config, policy="none")
     for number, prompt in enumerate(prompts):
-        yield from _request(engine, engine.track(number, prompt, plain))
+        yield from _request(engine, engine.request(number, prompt, plain))
 
 
-def _request(engine: Engine, task: Tracked) -> Iterator[Transition]:
-    request, start = task.request, task.request.sequence.start
-    latest: list[torch.Tensor] = []
+class _Observed(NoCache):
+    """No cache, keeping the value vectors of the latest pass: ``values`` ``(layers, kv_heads,
+    length, head_dim)``.
+    """
 
-    def observe(sequence: Canvas, step: Step) -> None:
-        # Here, not where the step is yielded: the slot of a finished request is closed by then.
-        assert request.slot is not None
-        latest[:] = [engine.runner.store.slot(request.slot)[:, 1].clone()]
+    def __init__(self, engine: Engine, request: Request) -> None:
+        self._engine, self._request = engine, request
+        self.values = torch.empty(0)
 
-    request.policy.observe = observe  # type: ignore[method-assign]
+    def observe(self, sequence: Canvas, step: Step) -> None:
+        """Keep the values here, not where the step is yielded: the slot of a finished request is
+        closed by then.
+        """
+        assert self._request.slot is not None
+        self.values = self._engine.runner.store.slot(self._request.slot)[:, 1].clone()
+
+
+def _request(engine: Engine, request: Request) -> Iterator[Transition]:
+    start = request.sequence.start
+    observed = request.policy = _Observed(engine, request)
     before: torch.Tensor | None = None
     positions = np.empty(0, np.int64)
     entropy, confidence, index = 0.0, 1.0, 0
     born = np.full(len(request.sequence), -1)
     for step in decode([request], engine.runner):
-        (values,) = latest
+        values = observed.values
         if before is not None and len(positions):
             drift = _drift(before, values)
             yield _transition(

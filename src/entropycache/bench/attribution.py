@@ -15,7 +15,6 @@ from entropycache.engine.build import in_force, make_rules
 from entropycache.engine.engine import Engine
 from entropycache.errors import OptionError
 from entropycache.models.transformer import Arrange, Attend, Wanted
-from entropycache.policies.base import KeepsFeatures
 
 HEAD_ROWS = 4096
 """Rows of the head at a time where it runs on every position."""
@@ -68,11 +67,12 @@ def arms(engine: Engine, asked: GenerationConfig) -> list[Arm]:
     a runner of their own (dLLM-Cache).
     """
     policy, _ = make_rules(asked, engine.family, engine.calibrated)
-    config = in_force(asked, policy)  # a window that the policy prefers would go with it
+    # Spelt out first: a window that the policy was published with would go with the policy.
+    config = in_force(asked, policy, engine.family)
     removable = ingredients(config)
     if not removable:
         raise OptionError("plain decoding has no ingredient that could be taken away")
-    headed = not isinstance(policy, KeepsFeatures)
+    headed = policy.feature_refresh() is None
     full = whole_head(engine) if headed else engine
     nothing = {name: value for options in removable.values() for name, value in options.items()}
     plain = GenerationConfig.of(config, **nothing)

@@ -131,7 +131,7 @@ def check(arms: Sequence[Arm], settings: Mapping[str, Sequence[Case]]) -> None:
     """Raise what stands in the way of decoding any case by any configuration."""
     for arm in arms:
         for case in (case for cases in settings.values() for case in cases):
-            arm.engine.track(0, case.prompt, arm.config)
+            arm.engine.request(0, case.prompt, arm.config)
 
 
 def _described(arm: Arm) -> dict[str, Any]:

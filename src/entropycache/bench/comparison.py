@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
-from entropycache.bench.clock import PARTS, Clock, watch_engine, watch_request
 from entropycache.bench.foreign import Foreign, decode_foreign
 from entropycache.config.generation import GenerationConfig
 from entropycache.engine.engine import Engine
 from entropycache.engine.loop import decode
 from entropycache.engine.output import Completion
+from entropycache.engine.timing import PARTS, Recorder
 from entropycache.errors import NonFiniteLogitsError, OptionError
 from entropycache.io.problems import HeldOut
 from entropycache.io.tokenizer import Prompt
@@ -64,10 +65,10 @@ class Row:
 
     def add(self, case: Case) -> None:
         """Decode one case."""
-        clock = Clock(self.arm.engine.network.embedding.device)
+        recorder = Recorder(self.arm.engine.network.embedding.device)
         self.cases.append(case)
-        self.done.append(_decoded(self.arm, case, clock))
-        self.parts.append(clock.seconds)
+        self.done.append(_decoded(self.arm, case, recorder))
+        self.parts.append(recorder.seconds)
 
     @property
     def solved(self) -> list[bool]:
@@ -140,20 +141,27 @@ def interleave(arms: Sequence[Arm], cases: Sequence[Case]) -> Iterator[list[Row]
         yield rows
 
 
-def _decoded(arm: Arm, case: Case, clock: Clock) -> Completion:
+def _decoded(arm: Arm, case: Case, recorder: Recorder) -> Completion:
     if arm.foreign is not None:
         return decode_foreign(arm.engine, case.prompt, arm.config, arm.foreign)
-    task = arm.engine.track(0, case.prompt, arm.config)
-    watch_request(task.request, clock)
-    with watch_engine(arm.engine, clock), clock.part("engine"):
-        for step in decode([task.request], arm.engine.runner):
-            task.note(step)
-    completion = task.close()
+    completion = _timed(arm, case, recorder)
     if completion.error is not None:
         raise NonFiniteLogitsError(f"{arm.name}: {completion.error}")
-    completion.seconds = _unwatched(arm, case) if clock.synchronizes else clock.total
+    if recorder.synchronizes:  # the time of a run in which nobody waits for the device
+        recorder = Recorder(torch.device("cpu"))
+        with recorder.part("engine"):
+            arm.engine.generate(case.prompt, arm.config)
+    completion.seconds = recorder.total
     completion.tokens_per_second = _ratio(completion.answer_tokens, completion.seconds)
     return completion
+
+
+def _timed(arm: Arm, case: Case, recorder: Recorder) -> Completion:
+    request = arm.engine.request(0, case.prompt, arm.config)
+    with arm.engine.recording(recorder), recorder.part("engine"):
+        for _ in decode([request], arm.engine.runner):
+            pass
+    return request.complete()
 
 
 def _answer(done: Completion) -> list[int]:
@@ -162,16 +170,6 @@ def _answer(done: Completion) -> list[int]:
 
 def _rates(done: Sequence[Completion]) -> list[tuple[float, float]]:
     return [(d.answer_tokens, d.seconds) for d in done]
-
-
-def _unwatched(arm: Arm, case: Case) -> float:
-    """Seconds of a run whose device nobody waits for between the parts of a step."""
-    task = arm.engine.track(0, case.prompt, arm.config)
-    clock = Clock(arm.engine.network.embedding.device)
-    with clock.part("engine"):
-        for step in decode([task.request], arm.engine.runner):
-            task.note(step)
-    return clock.total
 
 
 def _commits(done: Sequence[Completion]) -> int:

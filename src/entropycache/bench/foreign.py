@@ -15,7 +15,7 @@ from entropycache.config.generation import GenerationConfig
 from entropycache.core.sequence import Sequence as Canvas
 from entropycache.engine.engine import Engine
 from entropycache.engine.output import Completion
-from entropycache.engine.stopping import Ending
+from entropycache.engine.stopping import StopCriteria
 from entropycache.errors import OptionError
 from entropycache.io.tokenizer import Prompt
 from entropycache.io.user_code import imported
@@ -63,9 +63,9 @@ def decode_foreign(
             f"{_name(function)} returned {len(found)} token ids; gen_length is {config.gen_length}"
         )
     canvas = Canvas(np.concatenate((ids, found)), engine.text.mask_id, len(ids))
-    ending = Ending(engine.text, config.stop, config.max_new_tokens)
-    text, reason = ending.finish(canvas)
-    tokens = len(ending.answer(canvas))
+    stopping = StopCriteria(engine.text, config.stop, config.max_new_tokens)
+    text, reason = stopping.finish(canvas)
+    tokens = len(stopping.answer(canvas))
     return Completion(
         token_ids=found.tolist(),
         text=text,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from entropycache.bench.clock import PARTS
+from entropycache.engine.timing import PARTS
 from entropycache.io.results import write_bytes
 from entropycache.observers.figures import new_figure, png
 

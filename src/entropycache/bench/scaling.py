@@ -14,11 +14,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from entropycache.bench.clock import PARTS, Clock, watch_engine, watch_request
 from entropycache.config.generation import GenerationConfig
 from entropycache.core.steps import Step
 from entropycache.engine.engine import Engine
 from entropycache.engine.loop import decode
+from entropycache.engine.timing import PARTS, Recorder
 from entropycache.errors import OptionError
 
 POLICIES = ("none", "entropy:tau=1e9")
@@ -48,21 +48,20 @@ def _measure(engine: Engine, canvas: int, policy: str, steps: int) -> dict[str, 
         policy=policy, gen_length=GENERATED, window=32, tokens_per_step=COMMITTED, early_stop=False
     )
     prompt = [i % 1000 for i in range(canvas - GENERATED)]
-    clock = Clock(engine.network.embedding.device)
-    request = engine.track(0, prompt, config).request
-    watch_request(request, clock)
+    recorder = Recorder(engine.network.embedding.device)
+    request = engine.request(0, prompt, config)
     found: list[dict[str, float]] = []
     bares: list[float] = []
-    with watch_engine(engine, clock):
+    with engine.recording(recorder):
         running = decode([request], engine.runner)
         settled = 1 if policy == "none" else SETTLED
         for _ in range(settled):
             step = next(running)
         for _ in range(steps):
-            clock.seconds = dict.fromkeys(clock.seconds, 0.0)
-            with clock.part("engine"):
+            recorder.reset()
+            with recorder.part("engine"):
                 step = next(running)
-            found.append(dict(clock.seconds))
+            found.append(dict(recorder.seconds))
             bares.append(_bare(engine, step, canvas))
         running.close()
     return _numbers(policy, canvas, step, found, bares)
@@ -108,8 +107,8 @@ def _bare(engine: Engine, step: Step, canvas: int) -> float:
     shared = s.heads // s.kv_heads
     query = random(1, s.kv_heads, rows * shared, s.head_dim)
     keys = random(1, s.kv_heads, canvas, s.head_dim)
-    clock = Clock(like.device)
-    with clock.part("network"):
+    recorder = Recorder(like.device)
+    with recorder.part("network"):
         for index, layer in enumerate(network.typed_layers(), 1):
             F.linear(x, layer.qkv.weights[0])
             F.scaled_dot_product_attention(query, keys, keys)
@@ -119,4 +118,4 @@ def _bare(engine: Engine, step: Step, canvas: int) -> float:
             F.linear(x, layer.gate_up.weights[0])
             F.linear(inner, layer.down)
         F.linear(x[:predicted], network.head)
-    return clock.seconds["network"]
+    return recorder.seconds["network"]

@@ -84,7 +84,7 @@ def _check(engine: Engine, records: list[Record]) -> None:
     """Raise ``RecordError`` with the id of the first record that the engine cannot decode."""
     for record in records:
         try:
-            engine.track(0, record.prompt, record.config)
+            engine.request(0, record.prompt, record.config)
         except (PromptError, OptionError) as error:
             raise RecordError(f"id {record.id!r}: {error}") from error
 

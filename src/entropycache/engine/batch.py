@@ -8,56 +8,46 @@ asked here, and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from entropycache.core.sequence import Sequence
-from entropycache.core.steps import Plan, Positions
+from entropycache.core.steps import Positions
 from entropycache.engine.kv_store import Store
-from entropycache.engine.scoring import Sampler
+from entropycache.engine.request import Request
+from entropycache.engine.timing import NullRecorder
 from entropycache.models.attention import attention, attention_weights, mix
-from entropycache.policies.base import Policy, Probe, everything
+from entropycache.policies.base import Policy, everything
 
 
-@dataclass(frozen=True)
-class Job:
-    """One sequence's part in a pass: its canvas, its slot, its sampler, its policy, the plan."""
-
-    sequence: Sequence
-    slot: int
-    sampler: Sampler
-    policy: Policy
-    plan: Plan
-
-
-class Packed:
-    """The rows of ``jobs`` side by side. ``rows`` are those of the layer at hand, ``done`` counts
-    them over the layers. ``probes`` are the policies that watch the pass, ``None`` for the others.
+class RaggedBatch:
+    """The rows of ``requests`` side by side. ``rows`` are those of the layer at hand, ``done``
+    counts them over the layers.
     """
 
     def __init__(
         self,
-        jobs: Many[Job],
+        requests: Many[Request],
         rows: Many[Positions],
-        probes: Many[Probe | None],
         store: Store,
-        device: torch.device,
+        recorder: NullRecorder,
     ) -> None:
-        self.jobs = jobs
+        self.requests = requests
         self.rows = list(rows)
-        self.done = [0] * len(jobs)
-        self._store, self._device = store, device
-        self._probes = probes
-        self._keeping = [i for i, p in enumerate(self._probes) if p and "inputs" in p.keeps]
+        self.done = [0] * len(requests)
+        self._store, self._recorder = store, recorder
+        self._slots = [slot_of(request) for request in requests]
+        self._keeping = [i for i, r in enumerate(requests) if "inputs" in r.policy.keeps]
         self._wider: set[int] = set()
         self._lay_out()
 
     def ids(self) -> Tensor:
         """Token ids of all rows."""
-        parts = [job.sequence.canvas[r] for job, r in zip(self.jobs, self.rows, strict=True)]
+        parts = [
+            request.sequence.canvas[rows]
+            for request, rows in zip(self.requests, self.rows, strict=True)
+        ]
         return self._upload(np.concatenate(parts))
 
     def arrange(self, layer: int, x: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -66,12 +56,16 @@ class Packed:
         """
         if not self._keeping:
             return x, None
+        with self._recorder.part("decision"):
+            return self._keep_inputs(layer, x)
+
+    def _keep_inputs(self, layer: int, x: Tensor) -> tuple[Tensor, Tensor | None]:
         parts = list(torch.split(x, self._sizes))
         for i in self._keeping:
-            inputs = self._store.kept("inputs", layer, self.jobs[i].slot)
+            inputs = self._store.kept("inputs", layer, self._slots[i])
             inputs.index_copy_(0, self._places[i], parts[i])
             if i in self._wider:
-                parts[i], self.rows[i] = inputs, everything(self.jobs[i].sequence)
+                parts[i], self.rows[i] = inputs, everything(self.requests[i].sequence)
         if not self._wider:
             return x, None
         self._wider.clear()
@@ -93,21 +87,24 @@ class Packed:
         return mixed[0] if len(mixed) == 1 else torch.cat(mixed)
 
     def _attend(self, layer: int, i: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        slot, place, probe = self.jobs[i].slot, self._places[i], self._probes[i]
+        slot, place, policy = self._slots[i], self._places[i], self.requests[i].policy
         self.done[i] += len(q)
-        if probe is None:
+        if not policy.watches:
             return attention(q, *self._store.write(layer, slot, place, k, v))
-        before = self._before(layer, slot, probe)
+        with self._recorder.part("decision"):
+            # With the keys and queries of earlier passes: asked for before this one's are written.
+            before = self._before(layer, slot, policy)
         keys, values = self._store.write(layer, slot, place, k, v)
-        if "queries" in probe.keeps:
+        if "queries" in policy.keeps:
             self._store.kept("queries", layer, slot).index_copy_(0, place, q)
-        weights = attention_weights(q, keys)
-        if probe.layer(layer, self.rows[i], weights, before):
-            self._wider.add(i)
-        return mix(weights, values)
+        with self._recorder.excess("decision", lambda: attention(q, keys, values)):
+            weights = attention_weights(q, keys)
+            if policy.layer(layer, self.rows[i], weights, before):
+                self._wider.add(i)
+            return mix(weights, values)
 
-    def _before(self, layer: int, slot: int, probe: Probe) -> Tensor | None:
-        tracked = probe.tracked(layer)
+    def _before(self, layer: int, slot: int, policy: Policy) -> Tensor | None:
+        tracked = policy.tracked(layer)
         if not len(tracked):
             return None
         queries = self._store.kept("queries", layer, slot)[self._upload(tracked)]
@@ -119,4 +116,10 @@ class Packed:
         self._places = torch.split(self.positions, self._sizes)
 
     def _upload(self, values: Positions) -> Tensor:
-        return torch.from_numpy(values).to(self._device, non_blocking=True)
+        return torch.from_numpy(values).to(self._store.device, non_blocking=True)
+
+
+def slot_of(request: Request) -> int:
+    """The slot of a request that the runner has opened."""
+    assert request.slot is not None, "the runner opens a request before its first pass"
+    return request.slot

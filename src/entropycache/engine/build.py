@@ -1,6 +1,4 @@
-"""From decoding options to the policy and the strategy of one request, and whether the two go
-together.
-"""
+"""From decoding options to one request's policy and strategy, checked against each other."""
 
 from __future__ import annotations
 
@@ -8,7 +6,6 @@ from entropycache.config.generation import GenerationConfig
 from entropycache.errors import OptionError
 from entropycache.models.family import Family
 from entropycache.policies import Policy, make_policy
-from entropycache.policies.base import NeedsOrder, PrefersWindow
 from entropycache.policies.saved import CALIBRATED
 from entropycache.strategies import Strategy, make_strategy
 
@@ -20,8 +17,8 @@ def make_rules(
     stands for. Raises ``OptionError`` where they do not go together.
     """
     policy = make_policy(spec_of(config.policy, calibrated), family.sources)
-    strategy = make_strategy(in_force(config, policy))
-    if isinstance(policy, NeedsOrder) and policy.needs_order and not strategy.order.drawn:
+    strategy = make_strategy(in_force(config, policy, family))
+    if policy.needs_order and not strategy.order.drawn:
         raise OptionError(
             f"policy {config.policy} needs an order drawn in advance: give order=random or "
             "left-to-right, with tokens_per_step or steps"
@@ -29,13 +26,12 @@ def make_rules(
     return policy, strategy
 
 
-def in_force(config: GenerationConfig, policy: Policy) -> GenerationConfig:
+def in_force(config: GenerationConfig, policy: Policy, family: Family) -> GenerationConfig:
     """The options with those spelt out that act beside ``policy`` where none is given: a policy may
-    have been published with a window of its own.
+    have been published with a window of its own for a model family.
     """
-    if isinstance(policy, PrefersWindow):
-        return config.in_force(policy.preferred_window())
-    return config.in_force()
+    window = policy.windows.get(family.model_type, config.DEFAULT_WINDOW)
+    return config.in_force(window)
 
 
 def spec_of(policy: str, calibrated: str | None) -> str:

@@ -6,9 +6,8 @@ by name.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,20 @@ from entropycache.config.generation import GenerationConfig
 from entropycache.core.sequence import Sequence as Canvas
 from entropycache.core.steps import Positions
 from entropycache.engine.build import make_rules
-from entropycache.engine.loop import Request, decode
-from entropycache.engine.output import Completion, Frame, Queue, Tracked
+from entropycache.engine.loop import decode
+from entropycache.engine.output import Completion, Frame
+from entropycache.engine.request import Request
 from entropycache.engine.runner import Runner
+from entropycache.engine.scheduler import Scheduler
 from entropycache.engine.scoring import Sampler
-from entropycache.engine.stopping import Ending
+from entropycache.engine.stopping import StopCriteria
+from entropycache.engine.timing import Recorder
 from entropycache.errors import NonFiniteLogitsError, OptionError, PromptError
 from entropycache.io.tokenizer import Prompt, Text, is_many, load_tokenizer, text_of
 from entropycache.models import loading
 from entropycache.models.devices import pick_device
 from entropycache.models.family import Family
+from entropycache.models.registry import family_of
 from entropycache.models.transformer import Transformer
 from entropycache.policies.saved import saved_policy
 
@@ -48,10 +51,10 @@ class Engine:
     def from_hf(cls, model: Any, tokenizer: PreTrainedTokenizerBase | None = None) -> Engine:
         """Adopt a loaded Hugging Face LLaDA or Dream model: its weights are shared, not copied.
 
-        Raises ``CheckpointError`` where the model's ``config.model_type`` is not a known family.
+        Raises ``CheckpointError`` where the architecture that its config names is not known.
         """
         config = model.config.to_dict()
-        family = loading.family_of(config, type(model).__name__)
+        family = family_of(config, type(model).__name__)
         shape = loading.read_shape(family, config, type(model).__name__)
         network = loading.adopt_network(family, shape, model.state_dict())
         text = text_of(tokenizer, config, family.special, network.shape.vocab_size)
@@ -108,28 +111,27 @@ class Engine:
         at once.
         """
         _check_batch_size(batch_size)
-        queue = Queue([self.track(i, p, config) for i, (p, config) in enumerate(jobs)], batch_size)
-        while queue.admit():
+        requests = [self.request(i, p, config) for i, (p, config) in enumerate(jobs)]
+        scheduler = Scheduler(self.runner, batch_size, requests=requests)
+        while scheduler.admit():
             # One decoding loop serves all, unless every request of the batch is aborted at once.
-            with closing(decode(queue.requests, self.runner)) as steps:
+            with closing(scheduler.steps()) as steps:
                 for step in steps:
-                    task = queue.note(step)
                     if on_step is not None:
-                        on_step(Frame.of(step, task.request.sequence))
-                    yield from queue.retire()
-                    queue.admit()
-            yield from queue.retire()
+                        on_step(Frame.of(step, requests[step.request].sequence))
+                    yield from ((r.id, r.complete()) for r in scheduler.retire())
+                    scheduler.admit()
+            yield from ((r.id, r.complete()) for r in scheduler.retire())
 
     def stream(
         self, prompt: Prompt, config: GenerationConfig | None = None, **options: Any
     ) -> Iterator[Frame]:
         """Decode one prompt and yield every step with the canvas after it."""
-        task = self.track(0, prompt, GenerationConfig.of(config, **options))
-        sequence = task.request.sequence
-        for step in decode([task.request], self.runner):
-            yield Frame.of(step, sequence)
-        if task.request.error is not None:
-            raise task.request.error
+        request = self.request(0, prompt, GenerationConfig.of(config, **options))
+        for step in decode([request], self.runner):
+            yield Frame.of(step, request.sequence)
+        if request.error is not None:
+            raise request.error
 
     def infill(
         self,
@@ -156,24 +158,32 @@ class Engine:
         self._check_length(start, len(ids) - start)
         region = {"gen_length": len(ids) - start, "early_stop": False}
         settings = GenerationConfig.of(config, **(options | region))
-        task = self._tracked(0, ids, start, settings)
-        canvas = task.request.sequence
-        for step in decode([task.request], self.runner):
-            task.note(step)
+        request = self._request(0, ids, start, settings, self._stopping(settings))
+        for step in decode([request], self.runner):
             if on_step is not None:
-                on_step(Frame.of(step, canvas))
-        if task.request.error is not None:
-            raise task.request.error
-        return task.close_filled(self.text.decode(canvas.canvas))
+                on_step(Frame.of(step, request.sequence))
+        if request.error is not None:
+            raise request.error
+        return request.complete_infilled(self.text.decode(request.sequence.canvas))
 
-    def track(
+    @contextmanager
+    def recording(self, recorder: Recorder) -> Iterator[None]:
+        """Record where the time of decoding goes while this is open."""
+        before, self.runner.recorder = self.runner.recorder, recorder
+        try:
+            yield
+        finally:
+            self.runner.recorder = before
+
+    def request(
         self, number: int, prompt: Prompt, config: GenerationConfig, suffix: Sequence[int] = ()
-    ) -> Tracked:
-        """A request for the decoding loop, checked and not yet begun, with what counts it.
+    ) -> Request:
+        """A request for the decoding loop, checked and not yet started; ``number`` names it in
+        steps.
 
         With token ids of a ``suffix`` the masks lie between the two; all of them are filled, and
-        the answer is what they become. Raises ``PromptError`` or ``OptionError`` where it cannot be
-        decoded.
+        the answer is the tokens they become. Raises ``PromptError`` or ``OptionError`` where it
+        cannot be decoded.
         """
         ids, after = self.text.encode(prompt), self.text.encode_canvas(suffix)
         if config.stop and self.text.tokenizer is None:
@@ -182,11 +192,9 @@ class Engine:
         masks = np.full(config.gen_length, self.text.mask_id, np.int64)
         canvas = np.concatenate((ids, masks, after))
         if not len(after):
-            return self._tracked(number, canvas, len(ids), config)
-        filled = GenerationConfig.of(config, early_stop=False)
-        task = self._tracked(number, canvas, len(ids), filled)
-        task.ending = Ending(self.text.endless(), limit=len(masks))
-        return task
+            return self._request(number, canvas, len(ids), config, self._stopping(config))
+        filled = StopCriteria(self.text.endless(), limit=len(masks), early=False)
+        return self._request(number, canvas, len(ids), config, filled)
 
     def _check_length(self, prompt: int, masks: int) -> None:
         if prompt + masks > self.network.shape.max_positions:
@@ -195,16 +203,20 @@ class Engine:
                 f"this model has {self.network.shape.max_positions}"
             )
 
-    def _tracked(
-        self, number: int, canvas: Positions, start: int, config: GenerationConfig
-    ) -> Tracked:
-        ending = Ending(self.text, config.stop, config.max_new_tokens)
+    def _stopping(self, config: GenerationConfig) -> StopCriteria:
+        return StopCriteria(self.text, config.stop, config.max_new_tokens, early=config.early_stop)
+
+    def _request(
+        self,
+        number: int,
+        canvas: Positions,
+        start: int,
+        config: GenerationConfig,
+        stopping: StopCriteria,
+    ) -> Request:
         policy, strategy = make_rules(config, self.family, self.calibrated)
         sequence = Canvas(canvas, self.text.mask_id, start)
-        request = Request(number, sequence, policy, strategy, Sampler(config.sampling))
-        if config.early_stop:
-            request.finished = ending.reached
-        return Tracked(request, ending, time.perf_counter())
+        return Request(number, sequence, policy, strategy, Sampler(config.sampling), stopping)
 
 
 def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "auto") -> Engine:

@@ -12,25 +12,35 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from entropycache.core.steps import Positions
-from entropycache.engine.batch import Job
+from entropycache.engine.batch import slot_of
 from entropycache.engine.kv_store import Store
+from entropycache.engine.request import Request
+from entropycache.engine.timing import NullRecorder
 from entropycache.models.attention import attention
 from entropycache.models.transformer import Layer, Transformer, rms_norm
-from entropycache.policies.base import KeepsFeatures, everything
+from entropycache.policies.base import FeatureRefresh, everything
 
 
-class FeaturePass:
+class DLLMCachePass:
     """One pass of one sequence. ``work`` is the number of rows computed, the mean over layers, and
     ``rows`` are those of the last layer.
     """
 
-    def __init__(self, network: Transformer, store: Store, job: Job, policy: KeepsFeatures) -> None:
-        self._network, self._store, self._slot, self._policy = network, store, job.slot, policy
-        self._device = network.embedding.device
-        every = everything(job.sequence)
-        self._prompt = torch.from_numpy(every[: job.sequence.start]).to(self._device)
-        self._response = torch.from_numpy(every[job.sequence.start :]).to(self._device)
-        self._ids = torch.from_numpy(job.sequence.canvas).to(self._device)
+    def __init__(
+        self,
+        network: Transformer,
+        store: Store,
+        request: Request,
+        refresh: FeatureRefresh,
+        recorder: NullRecorder,
+    ) -> None:
+        self._network, self._store, self._recorder = network, store, recorder
+        self._slot, self._refresh = slot_of(request), refresh
+        sequence, device = request.sequence, store.device
+        every = everything(sequence)
+        self._prompt = torch.from_numpy(every[: sequence.start]).to(device)
+        self._response = torch.from_numpy(every[sequence.start :]).to(device)
+        self._ids = torch.from_numpy(sequence.canvas).to(device)
         self._counts: list[int] = []
         self._last = torch.empty(0)
 
@@ -53,11 +63,12 @@ class FeaturePass:
         return found
 
     def _layer(self, x: Tensor, layer: Layer, index: int) -> Tensor:
-        prompt = self._prompt if self._policy.refresh_prompt or index == 0 else self._prompt[:0]
-        whole = self._policy.refresh_response or index == 0
+        prompt = self._prompt if self._refresh.prompt or index == 0 else self._prompt[:0]
+        whole = self._refresh.response or index == 0
         fresh, response = None, self._response
         if not whole:
-            fresh, response = self._drifted(x, layer, index)
+            with self._recorder.part("decision"):
+                fresh, response = self._drifted(x, layer, index)
         active = torch.cat((prompt, response))
         q, k, v = layer.project(x[active], self._network.rotary.at(active))
         keys, values = self._store.write(index, self._slot, active, k, v)
@@ -76,8 +87,8 @@ class FeaturePass:
         """New values of the whole response, and the share ``rou`` of it whose values moved most;
         nothing at all where that share is none.
         """
-        count = int(self._policy.rou * len(self._response))
-        if not self._policy.rou:
+        count = int(self._refresh.rou * len(self._response))
+        if not self._refresh.rou:
             return None, self._response[:0]
         fresh = layer.values(x[self._response])
         cached = self._store.slot(self._slot)[index, 1][:, self._response].transpose(0, 1)

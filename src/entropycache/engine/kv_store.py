@@ -26,7 +26,7 @@ class Store:
     ) -> None:
         self._layers, self._kv_heads, self._head_dim = heads
         self._extras = extras
-        self._dtype, self._device = dtype, device
+        self._dtype, self.device = dtype, device
         self._slots: dict[int, Tensor] = {}
         self._kept: dict[int, dict[str, Tensor]] = {}
         self._next = 0
@@ -68,4 +68,4 @@ class Store:
         return keys, values
 
     def _empty(self, *size: int) -> Tensor:
-        return torch.empty(size, dtype=self._dtype, device=self._device)
+        return torch.empty(size, dtype=self._dtype, device=self.device)

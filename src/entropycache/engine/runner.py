@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from entropycache.core.steps import Positions, Scores
-from entropycache.engine.batch import Job, Packed
-from entropycache.engine.feature_pass import FeaturePass
+from entropycache.core.steps import Plan, Positions, Scores
+from entropycache.engine.batch import RaggedBatch
+from entropycache.engine.feature_pass import DLLMCachePass
 from entropycache.engine.kv_store import Store
+from entropycache.engine.request import Request
 from entropycache.engine.scoring import Chunk, score
+from entropycache.engine.timing import NullRecorder
 from entropycache.models.family import Family
 from entropycache.models.full_pass import hidden_states
 from entropycache.models.transformer import Transformer
-from entropycache.policies.base import KeepsFeatures, Policy, Probe
+from entropycache.policies.base import FeatureRefresh
 
 
 @dataclass(frozen=True)
@@ -62,40 +63,57 @@ class Runner:
         extras: dict[str, tuple[int, ...]] = {"queries": (s.heads, s.head_dim)}
         extras |= {name: (s.width,) for name in ("inputs", "attention", "mlp")}
         self.store = Store((s.layers, s.kv_heads, s.head_dim), extras, weight.dtype, weight.device)
-        self._probes: dict[type, bool] = {}
-        self._keepers: dict[type, bool] = {}
+        self.recorder: NullRecorder = NullRecorder()
         self._device = weight.device
         self._chunk: Chunk | None = None
 
-    def open(self, length: int, policy: Policy) -> int:
-        """A slot of the store with everything that the policy keeps in it."""
-        # Looked up by type from then on: asking a protocol takes longer than planning a pass.
-        self._probes[type(policy)] = isinstance(policy, Probe)
-        self._keepers[type(policy)] = isinstance(policy, KeepsFeatures)
-        return self.store.open(length, getattr(policy, "keeps", ()))
+    def open(self, request: Request) -> None:
+        """Give a request a slot of the store, with everything that its policy keeps in it."""
+        request.slot = self.store.open(len(request.sequence), request.policy.keeps)
+
+    def close(self, request: Request) -> None:
+        """Release the slot of a request, if it has one."""
+        if request.slot is not None:
+            self.store.close(request.slot)
+            request.slot = None
 
     @torch.inference_mode()
-    def forward(self, jobs: Many[Job]) -> list[Pass]:
-        """One pass. Rows computed are the model's sources of what is predicted, and what is
-        refreshed.
+    def forward(self, requests: Many[Request], plans: Many[Plan]) -> list[Pass]:
+        """One pass for all requests. Rows computed are the prediction rows of the positions that a
+        plan predicts, and the positions that it refreshes.
         """
-        apart = [job for job in jobs if self._keepers.get(type(job.policy), False)]
-        together = [job for job in jobs if not self._keepers.get(type(job.policy), False)]
-        parts = {id(job): self._alone(job) for job in apart}
-        if together:
-            parts |= zip(map(id, together), self._packed(together), strict=True)
-        ordered = [parts[id(job)] for job in jobs]
-        if self._chunk is not None:
+        for request in requests:
+            if request.slot is None:
+                self.open(request)
+        pairs = list(zip(requests, plans, strict=True))
+        refreshes = [request.policy.feature_refresh() for request in requests]
+        with self.recorder.part("network"):
+            packed = iter(
+                self._packed([p for p, f in zip(pairs, refreshes, strict=True) if f is None])
+            )
+            parts = [
+                next(packed) if refresh is None else self._apart(*pair, refresh)
+                for pair, refresh in zip(pairs, refreshes, strict=True)
+            ]
+        return self._scored(requests, plans, parts)
+
+    def _scored(self, requests: Many[Request], plans: Many[Plan], parts: Many[_Part]) -> list[Pass]:
+        if self._chunk is not None:  # scores of the pass before are no longer asked for entropies
             self._chunk.release()
-        scores, self._chunk = score(
-            self.network.logits,
-            torch.cat([part.predicted for part in ordered]),
-            [len(job.plan.predict) for job in jobs],
-            [job.sampler for job in jobs],
-            self.mask_id,
-            self.network.shape.vocab_size,
-        )
-        return [Pass(s, part.rows, part.work) for s, part in zip(scores, ordered, strict=True)]
+        with self.recorder.part("sampling"):
+            scores, self._chunk = score(
+                self._head,
+                torch.cat([part.predicted for part in parts]),
+                [len(plan.predict) for plan in plans],
+                [request.sampler for request in requests],
+                self.mask_id,
+                self.network.shape.vocab_size,
+            )
+        return [Pass(s, part.rows, part.work) for s, part in zip(scores, parts, strict=True)]
+
+    def _head(self, hidden: Tensor) -> Tensor:
+        with self.recorder.part("network"):
+            return self.network.logits(hidden)
 
     @torch.no_grad()
     def logits(self, ids: Positions) -> Tensor:
@@ -106,34 +124,37 @@ class Runner:
         hidden = hidden_states(self.network, self._upload(ids)[None], positions, None)
         return self.network.logits(hidden)
 
-    def _packed(self, jobs: Many[Job]) -> list[_Part]:
-        """The rows of all jobs in one pass; keys and values of all rows are rewritten on the
+    def _packed(self, pairs: Many[tuple[Request, Plan]]) -> list[_Part]:
+        """The rows of all requests in one pass; keys and values of all rows are rewritten on the
         way.
         """
-        sources = [self.family.sources(job.plan.predict) for job in jobs]
-        rows = [
-            _union(s, job.plan.refresh, len(job.sequence))
-            for s, job in zip(sources, jobs, strict=True)
-        ]
-        probes = [j.policy if self._probes.get(type(j.policy), False) else None for j in jobs]
-        packed = Packed(jobs, rows, cast("list[Probe | None]", probes), self.store, self._device)
+        if not pairs:
+            return []
+        with self.recorder.part("decision"):
+            sources = [self.family.sources(plan.predict) for _, plan in pairs]
+            rows = [
+                _union(s, plan.refresh, len(request.sequence))
+                for s, (request, plan) in zip(sources, pairs, strict=True)
+            ]
+        batch = RaggedBatch([r for r, _ in pairs], rows, self.store, self.recorder)
         hidden = self.network(
-            packed.ids(),
-            packed.positions,
-            packed.attend,
-            packed.arrange,
-            lambda: packed.indices(sources),
+            batch.ids(),
+            batch.positions,
+            batch.attend,
+            batch.arrange,
+            lambda: batch.indices(sources),
         )
         predicted = hidden.split([len(s) for s in sources])
         layers = self.network.shape.layers
         return [
             _Part(p, r, n / layers)
-            for p, r, n in zip(predicted, packed.rows, packed.done, strict=True)
+            for p, r, n in zip(predicted, batch.rows, batch.done, strict=True)
         ]
 
-    def _alone(self, job: Job) -> _Part:
-        run = FeaturePass(self.network, self.store, job, cast("KeepsFeatures", job.policy))
-        hidden = run.hidden()[self._upload(self.family.sources(job.plan.predict))]
+    def _apart(self, request: Request, plan: Plan, refresh: FeatureRefresh) -> _Part:
+        """A pass of its own for a request that caches features."""
+        run = DLLMCachePass(self.network, self.store, request, refresh, self.recorder)
+        hidden = run.hidden()[self._upload(self.family.sources(plan.predict))]
         return _Part(hidden, run.rows, run.work)
 
     def _upload(self, values: Positions) -> Tensor:

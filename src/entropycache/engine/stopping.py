@@ -1,16 +1,16 @@
-"""Where an answer ends: end tokens, stop strings, a limit of tokens.
+"""The end of an answer: end tokens, stop strings, a limit of tokens.
 
 It knows a canvas and how its ids read as text, nothing of networks, policies or strategies.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from entropycache.core.sequence import Sequence as Canvas
-from entropycache.core.steps import Positions
+from entropycache.core.steps import Commit, Positions
 from entropycache.io.tokenizer import Text
 
 UNFINISHED = "\ufffd"
@@ -18,20 +18,45 @@ UNFINISHED = "\ufffd"
 
 
 @dataclass
-class Ending:
-    """When an answer is complete, and what its text is.
+class StopCriteria:
+    """When the answer of one request is complete, and its text.
 
     An answer ends at the first end token, at the first stop string, or after ``limit`` tokens,
-    whichever comes first once everything before it is committed. The text is the same whether
-    decoding stopped there or went on.
+    whichever comes first once everything before it is committed. Decoding ends there too where it
+    may stop ``early``, and after ``max_steps`` steps in any case; the text of a complete answer is
+    the same either way.
     """
 
     text: Text
     stop: tuple[str, ...] = ()
     limit: int | None = None
-    _checked: int = 0
+    early: bool = True
+    max_steps: int | None = None
+    _first_end: int | None = field(default=None, init=False)
+    _checked: int = field(default=0, init=False)
+
+    @property
+    def cut(self) -> int | None:
+        """The position of the first end token committed so far, where decoding may stop early:
+        nothing behind it belongs to the answer. ``None`` while there is none.
+        """
+        return self._first_end if self.early else None
+
+    def note(self, commit: Commit) -> None:
+        """Take note of the end tokens of a commit."""
+        ends = self.text.end_ids
+        found = zip(commit.positions.tolist(), commit.tokens.tolist(), strict=True)
+        first = min((position for position, token in found if token in ends), default=None)
+        if first is not None:
+            self._first_end = first if self._first_end is None else min(first, self._first_end)
 
     def reached(self, canvas: Canvas) -> bool:
+        """Whether decoding ends here. Asked once after each step."""
+        if self.max_steps is not None and canvas.steps >= self.max_steps:
+            return True
+        return self.early and self._complete(canvas)
+
+    def _complete(self, canvas: Canvas) -> bool:
         """Whether nothing that may still be committed can change the text."""
         first = canvas.first_masked() - canvas.start
         if first <= self._checked:

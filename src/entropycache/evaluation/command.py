@@ -121,7 +121,7 @@ def _measure(run: Run, lm: EntropyCacheLM) -> dict[str, Any] | None:
     told = {"settings": settings | {"seed": SEED, "options": lm.options, "ranks": lm.world_size}}
     told |= {"model": lm.get_model_info() | {"family": lm.engine.family.model_type}}
     told |= {"versions": versions(["lm_eval"]), "machine": machine()}
-    work = report.Work(answers, scores, lm.engine.family.sources)
+    work = report.Work(answers, scores, lm.engine.family)
     told |= {"tasks": report.tasks(results, work)}
     return told | ({"samples": report.samples(results, work)} if run.log_samples else {})
 

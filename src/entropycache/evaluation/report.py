@@ -10,8 +10,8 @@ from typing import Any
 from entropycache.config.generation import GenerationConfig
 from entropycache.engine.build import in_force
 from entropycache.evaluation.costs import Answer, Likelihood
+from entropycache.models.family import Family
 from entropycache.policies import make_policy
-from entropycache.policies.base import Sources
 
 _KEPT = (
     *("text", "error", "finish_reason", "forwards", "full_passes", "rows_computed"),
@@ -22,11 +22,11 @@ Results = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Work:
-    """What all ranks did, a list for each, on a model family with these ``sources``."""
+    """What all ranks did, a list for each, on a model of this ``family``."""
 
     answers: Sequence[Sequence[Answer]]
     scores: Sequence[Sequence[Likelihood]]
-    sources: Sources
+    family: Family
 
 
 def tasks(results: Results, work: Work) -> dict[str, Any]:
@@ -57,14 +57,14 @@ def samples(results: Results, work: Work) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def resolved(config: GenerationConfig, sources: Sources) -> dict[str, Any]:
-    """Every decoding option as it acts on a model family with these ``sources``: the policy's own
+def resolved(config: GenerationConfig, family: Family) -> dict[str, Any]:
+    """Every decoding option as it acts on a model of this ``family``: the policy's own
     options and the defaults of rules included.
     """
-    policy = make_policy(config.policy, sources)
+    policy = make_policy(config.policy, family.sources)
     own: list[str] = [f.name for f in fields(policy) if f.init] if is_dataclass(policy) else []
     told = {"policy_options": {name: getattr(policy, name) for name in own}}
-    return asdict(in_force(config, policy)) | told
+    return asdict(in_force(config, policy, family)) | told
 
 
 def _sample(
@@ -115,7 +115,7 @@ def _cost(name: str, work: Work) -> dict[str, Any]:
     canvas = sum(answer.config.gen_length for answer in done)
     count, completions = len(done), [answer.completion for answer in done]
     return cost | {
-        "decoding": resolved(done[0].config, work.sources),
+        "decoding": resolved(done[0].config, work.family),
         "answer_tokens": tokens,
         "canvas_tokens": canvas,
         "tokens_per_second": tokens / wall if wall else None,

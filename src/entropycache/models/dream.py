@@ -57,6 +57,7 @@ def sources(positions: Positions) -> Positions:
 
 DREAM = Family(
     model_type="Dream",
+    architectures=("DreamModel",),
     published=(
         "Dream-org/Dream-v0-Base-7B",
         "Dream-org/Dream-v0-Instruct-7B",

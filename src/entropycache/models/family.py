@@ -33,13 +33,15 @@ class WeightNames:
 
 @dataclass(frozen=True)
 class Family:
-    """A model family.
+    """A model family. ``architectures`` are the names by which ``config.json`` tells it; among its
+    ``published`` checkpoints are those that the docs list.
 
     ``shape`` reads a checkpoint's config and raises ``CheckpointError`` for a variant that is not
     supported. ``sources`` maps positions to the rows whose logits predict them.
     """
 
     model_type: str
+    architectures: tuple[str, ...]
     published: tuple[str, ...]
     shape: Callable[[Mapping[str, Any]], Shape]
     names: WeightNames

@@ -66,6 +66,7 @@ def sources(positions: Positions) -> Positions:
 
 LLADA = Family(
     model_type="llada",
+    architectures=("LLaDAModelLM",),
     published=(
         "GSAI-ML/LLaDA-8B-Base",
         "GSAI-ML/LLaDA-8B-Instruct",

@@ -20,13 +20,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from entropycache.errors import CheckpointError, OptionError
-from entropycache.models.dream import DREAM
 from entropycache.models.family import Family
-from entropycache.models.llada import LLADA
+from entropycache.models.registry import family_of
 from entropycache.models.transformer import LayerWeights, Shape, Transformer
 from entropycache.models.weights import checked, open_weights
 
-FAMILIES: dict[str, Family] = {family.model_type: family for family in (LLADA, DREAM)}
 EMBEDDED = "tiny"
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
@@ -84,16 +82,6 @@ def read_config(folder: Path) -> Checkpoint:
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: not readable as JSON: {error}") from error
     return Checkpoint(folder, config, family_of(config, str(path)))
-
-
-def family_of(config: Mapping[str, Any], where: str) -> Family:
-    """The family that a config's ``model_type`` names."""
-    kind = config.get("model_type") if isinstance(config, Mapping) else None
-    if kind not in FAMILIES:
-        raise CheckpointError(
-            f"{where}: unknown architecture {kind!r}; known model types: {', '.join(FAMILIES)}"
-        )
-    return FAMILIES[kind]
 
 
 def read_shape(family: Family, config: Mapping[str, Any], where: str) -> Shape:

@@ -1,12 +1,12 @@
-"""What a cache policy is. It knows canvases and steps; it holds its own numbers and never tensors
-of the store.
+"""The base class of cache policies. It knows canvases and steps; a policy holds its own numbers and
+never tensors of the K/V store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -15,98 +15,92 @@ from entropycache.core.sequence import Sequence
 from entropycache.core.steps import Plan, Positions, Step, Window
 from entropycache.errors import OptionError
 
+NOTHING: Positions = np.empty(0, np.int64)
 
-class Policy(Protocol):
-    """Decides what each pass of one request recomputes.
-
-    Call order: ``plan`` before every pass, ``observe`` after the commit was applied. Neither
-    changes the sequence. The first plan must refresh every position: the store holds nothing yet.
-    """
-
-    def plan(self, sequence: Sequence, window: Window) -> Plan:
-        """What the next pass predicts and rewrites."""
-        ...
-
-    def observe(self, sequence: Sequence, step: Step) -> None:
-        """Take note of what the step did."""
-        ...
+PredictionRows = Callable[[Positions], Positions]
+"""Maps positions to the rows whose logits predict them: ``prediction_rows`` of a model family."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What ``entropycache policies`` says of a policy, as its class attribute ``about``."""
+    """The words of ``entropycache policies`` for a policy: its paper, what it recomputes, and what
+    ``decision`` costs a step.
+    """
 
     paper: str
     recomputes: str
     decision: str
-    """The cost of deciding, a step."""
 
 
-Sources = Callable[[Positions], Positions]
-"""Maps positions to the rows that predict them, a model family's ``sources``."""
-
-
-@runtime_checkable
-class UsesSources(Protocol):
-    """A policy that chooses rows rather than positions: it is given the model's ``sources``."""
-
-    sources: Sources
-
-
-@runtime_checkable
-class NeedsOrder(Protocol):
-    """A policy that must know what is committed next: it needs ``Window.upcoming``."""
-
-    needs_order: ClassVar[bool]
-
-
-@runtime_checkable
-class PrefersWindow(Protocol):
-    """A policy published with a sliding window of its own, used where no window is asked for."""
-
-    def preferred_window(self) -> int:
-        """The width of the window."""
-        ...
-
-
-@runtime_checkable
-class Probe(Protocol):
-    """A policy that watches the pass: attention weights are computed for its sequences alone.
-
-    In each layer ``tracked`` is asked first, then ``layer`` is told what its rows attended to.
-    ``keeps`` names what the store keeps beside keys and values: nothing, or ``queries`` and
-    ``inputs`` (of layers), without which rows cannot be tracked nor a pass be widened.
+@dataclass(frozen=True)
+class FeatureRefresh:
+    """The parts of a canvas whose features a pass computes anew (dLLM-Cache): the ``prompt``, the
+    ``response``, and otherwise the share ``rou`` of the response that drifted most.
     """
 
-    keeps: ClassVar[frozenset[str]]
+    prompt: bool
+    response: bool
+    rou: float
+
+
+def own_rows(positions: Positions) -> Positions:
+    """The prediction rows of a model whose rows predict their own positions."""
+    return positions
+
+
+class Policy:
+    """Decides which positions each pass of one request recomputes.
+
+    A policy of your own is a dataclass that inherits from this class and defines ``plan``; its
+    fields are its options. Call order: ``plan`` before every pass, the hooks of a pass in the order
+    of the layers, ``observe`` after the commit was applied. No hook may change the sequence. The
+    first plan must refresh every position, because the store holds nothing yet.
+    """
+
+    about: ClassVar[About] = About("", "", "")
+    keeps: ClassVar[frozenset[str]] = frozenset()
+    """Tensors that the store keeps beside keys and values, by name: ``queries`` (after the rotary
+    embedding), ``inputs`` (of layers), ``attention`` and ``mlp`` (outputs).
+    """
+    watches: ClassVar[bool] = False
+    """Attention weights are computed for this policy, and ``tracked`` and ``layer`` are called."""
+    needs_order: ClassVar[bool] = False
+    """The policy reads ``Window.upcoming``: it goes only with an order that is drawn in advance."""
+    windows: ClassVar[Mapping[str, int]] = {}
+    """Widths of the sliding window that the method was published with, by ``model_type``. They act
+    where a request asks for no window.
+    """
+    prediction_rows: PredictionRows = staticmethod(own_rows)
+    """Set by ``make_policy`` to those of the request's model."""
+
+    def plan(self, sequence: Sequence, window: Window) -> Plan:
+        """The positions that the next pass predicts and rewrites."""
+        raise NotImplementedError(f"{type(self).__name__} defines no plan")
+
+    def observe(self, sequence: Sequence, step: Step) -> None:
+        """Take note of a step after its commit was applied."""
 
     def tracked(self, layer: int) -> Positions:
         """Positions whose attention before this pass ``layer`` is to see again; they must be among
-        the rows.
+        the pass's rows. Needs ``queries`` among ``keeps``.
         """
-        ...
+        return NOTHING
 
     def layer(self, layer: int, rows: Positions, weights: Tensor, before: Tensor | None) -> bool:
-        """Whether all positions are to be computed from the next layer on.
+        """Look at one layer's attention; ``True`` asks for all positions from the next layer on,
+        which needs ``inputs`` among ``keeps``.
 
         ``weights`` ``(heads, rows, length)`` are the attention weights of the rows; ``before``
         ``(heads, tracked, length)`` those of the tracked positions as the stored queries and keys
         give them, ``None`` where nothing is tracked.
         """
-        ...
+        return False
 
-
-@runtime_checkable
-class KeepsFeatures(Protocol):
-    """A policy that caches what attention and feed-forward layers put out (dLLM-Cache): its
-    sequences have a runner of their own. ``plan`` sets what the next pass computes anew, and the
-    share ``rou`` of the rest of the response that is chosen in every layer.
-    """
-
-    keeps: ClassVar[frozenset[str]]
-    refresh_prompt: bool
-    refresh_response: bool
-    rou: float
+    def feature_refresh(self) -> FeatureRefresh | None:
+        """The features that the next pass computes anew, asked for after ``plan``; ``None`` for a
+        policy that caches keys and values alone, as all but dLLM-Cache do.
+        """
+        return None
 
 
 def everything(sequence: Sequence) -> Positions:
@@ -114,15 +108,7 @@ def everything(sequence: Sequence) -> Positions:
     return np.arange(len(sequence), dtype=np.int64)
 
 
-NOTHING: Positions = np.empty(0, np.int64)
-
-
 def check_variant(policy: str, variant: str) -> None:
     """Refuse a variant other than the two that a paper and its released code make."""
     if variant not in ("released", "paper"):
         raise OptionError(f"{policy}: variant must be released or paper, not {variant!r}")
-
-
-def own_rows(positions: Positions) -> Positions:
-    """The ``sources`` of a model whose rows predict their own positions."""
-    return positions

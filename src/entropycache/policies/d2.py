@@ -21,12 +21,12 @@ from entropycache.core.certainty_density import certainty_density
 from entropycache.core.sequence import Sequence
 from entropycache.core.steps import Plan, Positions, Reason, Step, Window
 from entropycache.errors import OptionError
-from entropycache.policies.base import NOTHING, About, Sources, check_variant, everything, own_rows
+from entropycache.policies.base import About, Policy, check_variant, everything
 from entropycache.policies.rollout import Rollout
 
 
 @dataclass
-class D2Cache:
+class D2Cache(Policy):
     """Recompute the ``current_k`` masks of highest certainty × density (width ``sigma``), the last
     commit, and of all other positions those that hold the share ``rollout_p`` of the attention
     rollout (1 means all); fill gaps up to ``inflate_w``.
@@ -42,8 +42,7 @@ class D2Cache:
         "the current_k surest masks, the last commit, and a rollout_p share of the rest",
         "attention weights of every layer, their rollout, density and sorting",
     )
-    keeps: ClassVar[frozenset[str]] = frozenset()
-    sources: Sources = field(default_factory=lambda: own_rows, init=False, repr=False)
+    watches: ClassVar[bool] = True
     _certainty: NDArray[np.float64] = field(init=False, repr=False)
     _importance: NDArray[np.float64] = field(init=False, repr=False)
     _rollout: Rollout = field(default_factory=Rollout, init=False, repr=False)
@@ -65,7 +64,7 @@ class D2Cache:
         if not sequence.steps:
             return Plan(masked, everything(sequence), Reason.FIRST)
         rows = np.flatnonzero(self._select(sequence, window))
-        predict = masked[np.isin(self.sources(masked), rows)]
+        predict = masked[np.isin(self.prediction_rows(masked), rows)]
         if self.variant == "released":  # what else is predicted would not be looked at
             predict = np.intersect1d(predict, window.positions)
         if window.upcoming is not None:
@@ -86,10 +85,6 @@ class D2Cache:
         self._importance = self._rollout.take(len(sequence))
         self._last = step
 
-    def tracked(self, layer: int) -> Positions:
-        """No row's earlier attention is of interest."""
-        return NOTHING
-
     def layer(self, layer: int, rows: Positions, weights: Tensor, before: Tensor | None) -> bool:
         """Keep the rows' attention, averaged over heads."""
         self._rollout.add(rows, weights)
@@ -98,11 +93,11 @@ class D2Cache:
     def _select(self, sequence: Sequence, window: Window) -> NDArray[np.bool_]:
         """Which rows to compute, ``(length,)``."""
         chosen = self._sure_masks(sequence, window) + sequence.start
-        first, rows = sequence.start, self.sources(chosen)
+        first, rows = sequence.start, self.prediction_rows(chosen)
         selected = np.zeros(len(sequence), bool)
         # The row before the region predicts its first position on Dream: as released it is set
         # last, whatever else was found about it.
-        apart = self.variant == "released" and self.sources(np.array([first]))[0] < first
+        apart = self.variant == "released" and self.prediction_rows(np.array([first]))[0] < first
         selected[rows[rows >= first] if apart else rows] = True
         selected[self._last.commit.positions] = True
         selected[self._nucleus(np.flatnonzero(~selected))] = True

@@ -16,11 +16,11 @@ import numpy as np
 from entropycache.core.sequence import Sequence
 from entropycache.core.steps import Plan, Positions, Reason, Step, Window
 from entropycache.errors import OptionError
-from entropycache.policies.base import NOTHING, About, Sources, everything, own_rows
+from entropycache.policies.base import NOTHING, About, Policy, everything
 
 
 @dataclass
-class DKVDecode:
+class DKVDecode(Policy):
     """dKV-Cache-Decode: recompute all masks and what the last step committed; everything in the
     first two steps of a block and in every ``cache_steps``-th.
     """
@@ -31,7 +31,6 @@ class DKVDecode:
         "all masks and the last commit; everything every cache_steps steps",
         "none to speak of: a set difference of positions",
     )
-    sources: Sources = field(default_factory=lambda: own_rows, init=False, repr=False)
     _span: tuple[int, int] = field(default=(-1, -1), init=False, repr=False)
     _index: int = field(default=0, init=False, repr=False)
     _last: Positions = field(default_factory=lambda: NOTHING, init=False, repr=False)
@@ -51,7 +50,7 @@ class DKVDecode:
             return Plan(window.positions, everything(sequence), reason)
         every = everything(sequence)
         decoded = np.setdiff1d(every[sequence.canvas != sequence.mask_id], self._last)
-        rows = np.setdiff1d(every, self.sources(decoded))
+        rows = np.setdiff1d(every, self.prediction_rows(decoded))
         return Plan(window.positions, rows, Reason.PARTIAL)
 
     def observe(self, sequence: Sequence, step: Step) -> None:
@@ -61,7 +60,7 @@ class DKVDecode:
 
 
 @dataclass
-class DKVGreedy:
+class DKVGreedy(Policy):
     """dKV-Cache-Greedy: recompute what is committed now, what the last step committed, and
     ``window_size`` masks around; everything every ``cache_steps`` steps. Needs an order that is
     drawn in advance.

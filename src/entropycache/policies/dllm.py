@@ -1,7 +1,8 @@
 """dLLM-Cache (arXiv 2506.06295): keys, values and the outputs of attention and feed-forward layers
 are cached, for the prompt and the response at intervals of their own.
 
-The policy counts steps; what it caches lies in the store, and ``features.py`` computes it.
+The policy counts steps. The cached features lie in the store; ``engine/feature_pass.py`` computes
+them.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import ClassVar
 import numpy as np
 
 from entropycache.core.sequence import Sequence
-from entropycache.core.steps import Plan, Reason, Step, Window
+from entropycache.core.steps import Plan, Reason, Window
 from entropycache.errors import OptionError
-from entropycache.policies.base import About
+from entropycache.policies.base import About, FeatureRefresh, Policy
 
 
 @dataclass
-class DLLMCache:
+class DLLMCache(Policy):
     """The prompt is recomputed every ``kp`` steps, the response every ``kr``; in between, in each
     layer but the first, the share ``rou`` of the response whose values drifted most. The first
     layer is always recomputed, as in the released code.
@@ -33,8 +34,7 @@ class DLLMCache:
         "values of the whole response and their cosines, in every layer",
     )
     keeps: ClassVar[frozenset[str]] = frozenset({"attention", "mlp"})
-    refresh_prompt: bool = field(default=True, init=False, repr=False)
-    refresh_response: bool = field(default=True, init=False, repr=False)
+    _refresh: FeatureRefresh = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("kp", "kr"):
@@ -44,16 +44,18 @@ class DLLMCache:
                 )
         if not 0 <= self.rou <= 1:
             raise OptionError(f"dllm: rou must be a share from 0 to 1, not {self.rou}")
+        self._refresh = FeatureRefresh(True, True, self.rou)
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
         """What is due whole; the drifted rows are chosen during the pass."""
-        self.refresh_prompt = sequence.steps % self.kp == 0
-        self.refresh_response = sequence.steps % self.kr == 0
-        begin = 0 if self.refresh_prompt else sequence.start
-        end = len(sequence) if self.refresh_response else sequence.start
+        prompt, response = sequence.steps % self.kp == 0, sequence.steps % self.kr == 0
+        self._refresh = FeatureRefresh(prompt, response, self.rou)
+        begin = 0 if prompt else sequence.start
+        end = len(sequence) if response else sequence.start
         due = np.arange(begin, max(begin, end), dtype=np.int64)
         reason = Reason.INTERVAL if len(due) else Reason.PARTIAL
         return Plan(window.positions, due, reason if sequence.steps else Reason.FIRST)
 
-    def observe(self, sequence: Sequence, step: Step) -> None:
-        """Nothing to learn: intervals are counted from the sequence's own steps."""
+    def feature_refresh(self) -> FeatureRefresh:
+        """The prompt, the response, both or neither, as their intervals have it."""
+        return self._refresh

@@ -7,6 +7,7 @@ heads; ``paper`` tracks each layer's own token and compares its attention over t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -17,11 +18,11 @@ from torch import Tensor
 from entropycache.core.sequence import Sequence
 from entropycache.core.steps import Plan, Positions, Reason, Step, Window
 from entropycache.errors import OptionError
-from entropycache.policies.base import NOTHING, About, Sources, check_variant, everything, own_rows
+from entropycache.policies.base import NOTHING, About, Policy, check_variant, everything
 
 
 @dataclass
-class ElasticCache:
+class ElasticCache(Policy):
     """Recompute the window, the last commit and the tracked tokens: the ``track_num`` unmasked ones
     that the window attends to most, layer by layer. Where their attention is less similar to that
     of an earlier step than ``gamma``, recompute everything from the next layer on.
@@ -36,7 +37,8 @@ class ElasticCache:
         "attention weights of every layer, old and new, and two host reads a layer",
     )
     keeps: ClassVar[frozenset[str]] = frozenset({"queries", "inputs"})
-    sources: Sources = field(default_factory=lambda: own_rows, init=False, repr=False)
+    watches: ClassVar[bool] = True
+    windows: ClassVar[Mapping[str, int]] = {"llada": 16, "Dream": 32}
     _tracked: dict[int, Positions] = field(default_factory=dict, init=False, repr=False)
     _next: dict[int, Positions] = field(default_factory=dict, init=False, repr=False)
     _window: Positions = field(default_factory=lambda: NOTHING, init=False, repr=False)
@@ -51,13 +53,9 @@ class ElasticCache:
         if self.track_num < 1:
             raise OptionError(f"elastic: track_num must be 1 or more tokens, not {self.track_num}")
 
-    def preferred_window(self) -> int:
-        """16 on LLaDA, 32 on Dream, whose rows predict the position after them."""
-        return 16 if self.sources(np.array([1]))[0] == 1 else 32
-
     def plan(self, sequence: Sequence, window: Window) -> Plan:
         """Everything first; then the window, the last commit and the tracked tokens."""
-        self._window = np.unique(self.sources(window.positions))
+        self._window = np.unique(self.prediction_rows(window.positions))
         self._unmasked = np.flatnonzero(sequence.canvas != sequence.mask_id)
         self._tracked, self._next = self._next, {}
         self._restarted = not sequence.steps

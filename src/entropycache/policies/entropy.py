@@ -14,11 +14,11 @@ import numpy as np
 from entropycache.core.sequence import Sequence
 from entropycache.core.steps import Plan, Reason, Step, Window
 from entropycache.errors import OptionError
-from entropycache.policies.base import About, everything
+from entropycache.policies.base import About, Policy, everything
 
 
 @dataclass
-class EntropyCache:
+class EntropyCache(Policy):
     """Recompute everything when E > ``tau`` (nats), E being the largest entropy among the tokens
     just committed; otherwise only the window's masks and the ``k`` most recently committed
     positions.

@@ -12,12 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from entropycache.core.sequence import Sequence
-from entropycache.core.steps import Plan, Positions, Reason, Step, Window
-from entropycache.policies.base import NOTHING, About, Sources, everything, own_rows
+from entropycache.core.steps import Plan, Positions, Reason, Window
+from entropycache.policies.base import NOTHING, About, Policy, everything
 
 
 @dataclass
-class FastDual:
+class FastDual(Policy):
     """The dual cache: partial passes recompute the block alone.
 
     On Dream the rows are the block's prediction rows, the block shifted left by one, as d2Cache's
@@ -30,7 +30,6 @@ class FastDual:
         "everything at the begin of a block, then the block",
         "none to speak of: whether the block is finished",
     )
-    sources: Sources = field(default_factory=lambda: own_rows, init=False, repr=False)
     _block: Positions = field(default_factory=lambda: NOTHING, init=False, repr=False)
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
@@ -43,16 +42,13 @@ class FastDual:
             reason = Reason.BLOCK if sequence.steps else Reason.FIRST
             return Plan(window.positions, everything(sequence), reason)
         rows = self._rows(block, len(sequence))
-        predict = window.positions[np.isin(self.sources(window.positions), rows)]
+        predict = window.positions[np.isin(self.prediction_rows(window.positions), rows)]
         if window.upcoming is not None:
             predict = np.union1d(predict, window.upcoming)
         return Plan(predict, rows, Reason.PARTIAL)
 
-    def observe(self, sequence: Sequence, step: Step) -> None:
-        """Nothing to learn: the canvas says whether the block is finished."""
-
     def _rows(self, block: Positions, length: int) -> Positions:
-        return np.unique(self.sources(block))
+        return np.unique(self.prediction_rows(block))
 
 
 class FastPrefix(FastDual):
@@ -65,4 +61,4 @@ class FastPrefix(FastDual):
     )
 
     def _rows(self, block: Positions, length: int) -> Positions:
-        return np.unique(self.sources(np.arange(block[0], length, dtype=np.int64)))
+        return np.unique(self.prediction_rows(np.arange(block[0], length, dtype=np.int64)))

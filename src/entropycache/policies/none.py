@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from entropycache.core.sequence import Sequence
-from entropycache.core.steps import Plan, Reason, Step, Window
-from entropycache.policies.base import About, everything
+from entropycache.core.steps import Plan, Reason, Window
+from entropycache.policies.base import About, Policy, everything
 
 
 @dataclass
-class NoCache:
+class NoCache(Policy):
     """The plain decoder of LLaDA and Dream."""
 
     about: ClassVar[About] = About("LLaDA, arXiv 2502.09992", "everything", "none")
@@ -22,6 +22,3 @@ class NoCache:
         """Predict the window, recompute everything."""
         reason = Reason.EVERY if sequence.steps else Reason.FIRST
         return Plan(window.positions, everything(sequence), reason)
-
-    def observe(self, sequence: Sequence, step: Step) -> None:
-        """Nothing to learn."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, cast
+from typing import Any
 
 from entropycache.config.specs import Spec, build
 from entropycache.errors import OptionError
 from entropycache.io.user_code import imported
-from entropycache.policies.base import Policy, Sources, UsesSources, own_rows
+from entropycache.policies.base import Policy, PredictionRows, own_rows
 from entropycache.policies.d2 import D2Cache
 from entropycache.policies.dkv import DKVDecode, DKVGreedy
 from entropycache.policies.dllm import DLLMCache
@@ -38,16 +38,24 @@ POLICIES: dict[str, type[Policy]] = {
 def register(name: str, kind: type[Policy]) -> None:
     """Make a policy of your own known by name; ``kind`` is a dataclass, its fields the options.
 
-    A name that is taken raises ``OptionError``: results under one name stay comparable.
+    Raises ``OptionError`` for a class that is no policy, and for a name that is taken: results
+    under one name stay comparable.
     """
     if name in POLICIES or name == CALIBRATED:
         raise OptionError(f"a policy named {name!r} is registered already")
+    if not (isinstance(kind, type) and issubclass(kind, Policy) and dataclasses.is_dataclass(kind)):
+        raise OptionError(
+            f"policy {name!r} must be a dataclass that inherits from entropycache.policies.Policy, "
+            f"not {kind!r}"
+        )
+    if kind.plan is Policy.plan:
+        raise OptionError(f"policy {name!r}: {kind.__name__} defines no method plan")
     POLICIES[name] = kind
 
 
-def make_policy(spec: str, sources: Sources = own_rows) -> Policy:
+def make_policy(spec: str, prediction_rows: PredictionRows = own_rows) -> Policy:
     """A fresh policy from a spec such as ``entropy:tau=1.0,k=64``, for a model with these
-    ``sources``; unknown names and options are errors.
+    ``prediction_rows``. Raises ``OptionError`` for unknown names and options.
     """
     name = max((n for n in POLICIES if f"{spec.strip()}:".startswith(f"{n}:")), key=len, default="")
     if not name:
@@ -55,8 +63,7 @@ def make_policy(spec: str, sources: Sources = own_rows) -> Policy:
             f"unknown policy {spec.partition(':')[0]!r}; known are {', '.join(sorted(POLICIES))}"
         )
     policy = build(POLICIES[name], Spec.parse(spec, name))
-    if isinstance(policy, UsesSources):
-        policy.sources = sources
+    policy.prediction_rows = prediction_rows
     return policy
 
 
@@ -69,9 +76,6 @@ def import_policy(spec: str) -> None:
         return
     module, name = found[1], found[2]
     kind: Any = imported(module, name, f"policy {spec!r}")
-    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
-        raise OptionError(f"policy {spec!r}: {module} has no dataclass named {name}")
-    missing = [m for m in ("plan", "observe") if not callable(getattr(kind, m, None))]
-    if missing:
-        raise OptionError(f"policy {spec!r}: {name} lacks the method {missing[0]}")
-    register(f"{module}:{name}", cast("type[Policy]", kind))
+    if kind is None:
+        raise OptionError(f"policy {spec!r}: {module} has no class named {name}")
+    register(f"{module}:{name}", kind)

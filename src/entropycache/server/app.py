@@ -156,13 +156,13 @@ def state_routes(service: Service) -> APIRouter:
 
     @router.get("/health", response_class=Json)
     async def health() -> Response:
-        if not service.scheduler.alive:
+        if not service.engine_thread.alive:
             raise ApiError(503, "the engine's thread has ended", "engine_ended")
         return Json({"status": "ok"})
 
     @router.get("/ready", response_class=Json)
     async def ready() -> Response:
-        if service.scheduler.draining or not service.scheduler.alive:
+        if service.engine_thread.draining or not service.engine_thread.alive:
             raise draining()
         return Json({"status": "ready"})
 

@@ -15,8 +15,8 @@ from typing import Literal
 
 from entropycache.core.steps import Step
 from entropycache.engine.engine import Engine
-from entropycache.engine.loop import decode, drop
-from entropycache.engine.output import Completion, Queue
+from entropycache.engine.output import Completion
+from entropycache.engine.scheduler import Scheduler
 from entropycache.server.errors import ApiError, draining, failed, overloaded
 from entropycache.server.jobs import Job
 from entropycache.server.metrics import Metrics
@@ -25,15 +25,14 @@ from entropycache.server.settings import ServerSettings
 log = logging.getLogger("entropycache.server")
 
 
-class Scheduler:
+class EngineThread:
     """Runs jobs on one thread. ``reserve`` and ``submit`` admit them, ``cancel`` takes them out,
     ``drain`` refuses new ones; each of these may be called from any thread.
     """
 
     def __init__(self, engine: Engine, settings: ServerSettings, metrics: Metrics) -> None:
-        self._runner = engine.runner
         self._settings, self._metrics = settings, metrics
-        self._queue = Queue([], settings.max_sequences, settings.max_positions)
+        self._scheduler = Scheduler(engine.runner, settings.max_sequences, settings.max_positions)
         self._jobs: dict[int, Job] = {}
         self._inbox: list[tuple[Literal["add", "drop"], Job]] = []
         self._suspects: list[Job] = []
@@ -124,16 +123,16 @@ class Scheduler:
 
     @property
     def _busy(self) -> bool:
-        return bool(self._queue.requests or len(self._queue))
+        return bool(self._scheduler.running or self._scheduler.waiting)
 
     def _suspect(self) -> None:
         """Find out whose fault it was: what ran begins anew, one after the other, each alone, the
         first of ``_suspects`` running. One that fails alone is told so; the others come to the
         answers they would have had.
         """
-        running = [self._jobs[request.id] for request in self._queue.requests]
+        running = [self._jobs[request.id] for request in self._scheduler.running]
         for job in running:
-            self._queue.remove(job.task)
+            self._scheduler.cancel(job.request)
             if len(running) == 1:
                 self._fail(job, failed("decoding failed; the server's log says why"))
             else:
@@ -142,7 +141,7 @@ class Scheduler:
 
     def _decode(self) -> None:
         self._tend()
-        with closing(decode(self._queue.requests, self._runner)) as steps:
+        with closing(self._scheduler.steps()) as steps:
             for step in steps:
                 self._note(step)
                 self._tend()
@@ -151,23 +150,22 @@ class Scheduler:
         self._tend()
 
     def _note(self, step: Step) -> None:
-        task = self._queue.note(step)
         job = self._jobs[step.request]
-        self._metrics.step(step, len(task.request.sequence))
+        self._metrics.step(step, len(job.request.sequence))
         job.note(step)
 
     def _tend(self) -> None:
         """Between two steps: hear what is new, let go of what has ended, let in what fits."""
         if self._inbox:
             self._take()
-        for number, completion in self._queue.retire():
-            self._end(self._jobs[number], completion)
+        for request in self._scheduler.retire():
+            self._end(self._jobs[request.id], request.complete())
         if not self._suspects:
-            self._queue.admit()
-        elif not self._queue.requests:
-            self._queue.start(self._suspects[0].task)
+            self._scheduler.admit()
+        elif not self._scheduler.running:
+            self._scheduler.start(self._suspects[0].request)
         aside = max(0, len(self._suspects) - 1)
-        self._metrics.occupancy(len(self._queue.requests), len(self._queue) + aside)
+        self._metrics.occupancy(len(self._scheduler.running), self._scheduler.waiting + aside)
 
     def _take(self) -> None:
         with self._changed:
@@ -175,7 +173,7 @@ class Scheduler:
         for what, job in taken:
             if what == "add":
                 self._jobs[job.number] = job
-                self._queue.add(job.task)
+                self._scheduler.add(job.request)
             elif job.number in self._jobs:
                 self._forget(job)
                 self._metrics.aborted()
@@ -185,7 +183,7 @@ class Scheduler:
             self._fail(job, failed(completion.error, "non_finite_logits"))
             return
         self._forget(job)
-        seconds = time.perf_counter() - job.task.began
+        seconds = time.perf_counter() - job.request.started
         self._mean_seconds += 0.2 * (seconds - self._mean_seconds)
         self._metrics.ended(job, completion)
         job.end(completion)
@@ -197,8 +195,7 @@ class Scheduler:
 
     def _forget(self, job: Job) -> None:
         """Take a job out, wherever it is, and free its slot and its place."""
-        self._queue.remove(job.task)
+        self._scheduler.cancel(job.request)
         self._suspects = [other for other in self._suspects if other is not job]
-        drop(job.task.request, self._runner)
         del self._jobs[job.number]
         self.release(1)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from entropycache.core.steps import Step
-from entropycache.engine.output import Completion, Tracked
+from entropycache.engine.output import Completion
+from entropycache.engine.request import Request
 from entropycache.server.errors import ApiError, failed
 
 log = logging.getLogger("entropycache.server")
@@ -20,8 +21,8 @@ class Watch(Protocol):
     passes. A sequence that is begun anew makes the same steps again: nothing is told twice.
     """
 
-    def restart(self, task: Tracked) -> None:
-        """Go on with ``task``, which makes the same steps from the first on."""
+    def restart(self, request: Request) -> None:
+        """Go on with ``request``, which makes the same steps from the first on."""
         ...
 
     def step(self, step: Step) -> Any | None:
@@ -52,14 +53,14 @@ class Event:
 
 @dataclass(eq=False)
 class Job:
-    """A sequence to decode: the ``index``-th of its request. ``make`` makes its task, anew at each
-    call; ``send`` may be called from any thread. ``first`` is when the first token of the answer
-    was final.
+    """One sequence of a client's request, the ``index``-th, and who is told of it. ``make`` makes
+    the engine's request anew at each call; ``send`` may be called from any thread. ``arrived``, and
+    ``first``, when the first token of the answer was final, are seconds of ``time.perf_counter``.
     """
 
     index: int
-    task: Tracked
-    make: Callable[[], Tracked]
+    request: Request
+    make: Callable[[], Request]
     watch: Watch
     send: Callable[[Event], None]
     arrived: float = field(default_factory=time.perf_counter)
@@ -69,16 +70,16 @@ class Job:
     @property
     def number(self) -> int:
         """The number of its request in the decoding loop."""
-        return self.task.request.id
+        return self.request.id
 
     def restart(self) -> None:
         """Begin anew; the steps will be the same."""
-        self.task = self.make()
-        self.watch.restart(self.task)
+        self.request = self.make()
+        self.watch.restart(self.request)
 
     def note(self, step: Step) -> None:
         """Tell of a step. A watch that fails costs its own request alone, at its end."""
-        sequence = self.task.request.sequence
+        sequence = self.request.sequence
         if self.first is None and sequence.first_masked() > sequence.start:
             self.first = time.perf_counter()
         if self._broken is not None:

@@ -14,10 +14,9 @@ from dataclasses import replace
 from functools import partial
 
 from entropycache.config.generation import GenerationConfig
-from entropycache.core.sequence import Sequence as Canvas
 from entropycache.engine.build import spec_of
 from entropycache.engine.engine import Engine
-from entropycache.engine.output import Tracked
+from entropycache.engine.request import Request
 from entropycache.engine.stopping import UNFINISHED
 from entropycache.errors import OptionError, PromptError
 from entropycache.policies import make_policy
@@ -32,7 +31,7 @@ from entropycache.server.schema import (
 )
 from entropycache.server.settings import ServerSettings
 
-Make = Callable[[], Tracked]
+Make = Callable[[], Request]
 Prompt = str | list[int] | list[dict[str, str]]
 
 
@@ -108,7 +107,7 @@ class Planner:
         self._room = engine.network.shape.max_positions
         self._numbers = itertools.count()
 
-    def plan(self, body: Decoding) -> list[tuple[Tracked, Make]]:
+    def plan(self, body: Decoding) -> list[tuple[Request, Make]]:
         """The sequences of a request, choices of the first prompt first, and what makes each of
         them anew. Raises ``ApiError``.
         """
@@ -116,7 +115,7 @@ class Planner:
         self._check_bounds(body)
         suffix = self._suffix(body)
         choices = body.choices if isinstance(body, Sampled) else 1
-        planned: list[tuple[Tracked, Make]] = []
+        planned: list[tuple[Request, Make]] = []
         for prompt in prompts:
             with _blaming(field):
                 ids = self._engine.text.encode(prompt).tolist()
@@ -135,11 +134,11 @@ class Planner:
         ids: list[int],
         config: GenerationConfig,
         suffix: list[int],
-    ) -> Tracked:
-        task = self._engine.track(number, ids, config, suffix)
-        task.request.sampler.top = body.top if isinstance(body, Sampled) else None
-        _limit_steps(task, body.diffusion_max_steps)
-        return task
+    ) -> Request:
+        request = self._engine.request(number, ids, config, suffix)
+        request.sampler.top = body.top if isinstance(body, Sampled) else None
+        request.stopping.max_steps = body.diffusion_max_steps
+        return request
 
     def _suffix(self, body: Decoding) -> list[int]:
         text = body.suffix if isinstance(body, CompletionRequest) else None
@@ -215,17 +214,6 @@ def _seeded(config: GenerationConfig, seed: int | None, choices: int) -> list[Ge
     if first + choices > 2**63:
         raise invalid("seed leaves no room for the choices' own", "seed")
     return [replace(config, seed=first + i) for i in range(choices)]
-
-
-def _limit_steps(task: Tracked, limit: int | None) -> None:
-    if limit is None:
-        return
-    finished = task.request.finished
-
-    def out_of_steps(canvas: Canvas) -> bool:
-        return finished(canvas) or canvas.steps >= limit
-
-    task.request.finished = out_of_steps
 
 
 @contextmanager

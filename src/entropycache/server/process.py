@@ -19,17 +19,17 @@ class DrainingServer(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._scheduler = config.app.state.service.scheduler  # type: ignore[union-attr]
+        self._engine_thread = config.app.state.service.engine_thread  # type: ignore[union-attr]
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain; and where that goes on already, end."""
-        if self._scheduler.draining:
+        if self._engine_thread.draining:
             self.should_exit = self.force_exit = True
-        self._scheduler.drain()
+        self._engine_thread.drain()
 
     async def on_tick(self, counter: int) -> bool:
         """Whether to end: asked ten times a second."""
-        if self._scheduler.draining and not self._scheduler.held:
+        if self._engine_thread.draining and not self._engine_thread.held:
             self.should_exit = True
         return await super().on_tick(counter)
 

@@ -13,12 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from starlette.requests import Request
+from starlette.requests import Request as HTTPRequest
 from starlette.responses import Response
 
 from entropycache.engine.engine import Engine
-from entropycache.engine.output import Completion, Tracked
-from entropycache.server.engine_thread import Scheduler
+from entropycache.engine.output import Completion
+from entropycache.engine.request import Request
+from entropycache.server.engine_thread import EngineThread
 from entropycache.server.errors import unknown_model
 from entropycache.server.jobs import Event, Job, Watch
 from entropycache.server.metrics import Metrics
@@ -41,22 +42,23 @@ T = TypeVar("T")
 class Session:
     """The sequences of one request: decoded together, heard of in one place, dropped together."""
 
-    def __init__(self, scheduler: Scheduler, count: int) -> None:
-        scheduler.reserve(count)
-        self._scheduler, self._reserved = scheduler, count
+    def __init__(self, engine_thread: EngineThread, count: int) -> None:
+        engine_thread.reserve(count)
+        self._engine_thread, self._reserved = engine_thread, count
         self._loop = asyncio.get_running_loop()
         self._heard: asyncio.Queue[Event] = asyncio.Queue()
         self._open: dict[int, Job] = {}
 
     def begin(
-        self, planned: list[tuple[Tracked, Make]], watch: Callable[[Tracked], Watch]
+        self, planned: list[tuple[Request, Make]], watch: Callable[[Request], Watch]
     ) -> list[Watch]:
         """Hand the sequences to the scheduler; who watches them."""
         jobs = [
-            Job(i, task, make, watch(task), self._send) for i, (task, make) in enumerate(planned)
+            Job(i, request, make, watch(request), self._send)
+            for i, (request, make) in enumerate(planned)
         ]
         assert len(jobs) == self._reserved
-        self._scheduler.submit(jobs)
+        self._engine_thread.submit(jobs)
         self._reserved, self._open = 0, {job.index: job for job in jobs}
         return [job.watch for job in jobs]
 
@@ -72,8 +74,8 @@ class Session:
 
     def close(self) -> None:
         """Drop what has not ended; may be called more than once."""
-        self._scheduler.release(self._reserved)
-        self._scheduler.cancel(list(self._open.values()))
+        self._engine_thread.release(self._reserved)
+        self._engine_thread.cancel(list(self._open.values()))
         self._reserved, self._open = 0, {}
 
     def _send(self, event: Event) -> None:
@@ -87,7 +89,7 @@ class Service:
     def __init__(self, engine: Engine, settings: ServerSettings) -> None:
         self.engine, self.settings = engine, settings
         self.metrics = Metrics(settings.metrics_prefix, settings.model)
-        self.scheduler = Scheduler(engine, settings, self.metrics)
+        self.engine_thread = EngineThread(engine, settings, self.metrics)
         self._planner = Planner(engine, settings)
         self._texts = ThreadPoolExecutor(1, "text")
         network = f"{version()} {settings.model} {engine.network.embedding.dtype}"
@@ -95,11 +97,11 @@ class Service:
 
     def start(self) -> None:
         """Begin to decode."""
-        self.scheduler.start()
+        self.engine_thread.start()
 
     def stop(self) -> None:
         """End both threads."""
-        self.scheduler.stop()
+        self.engine_thread.stop()
         self._texts.shutdown(cancel_futures=True)
 
     async def with_text(self, make: Callable[[], T]) -> T:
@@ -111,7 +113,9 @@ class Service:
         if given is not None and given != self.settings.model:
             raise unknown_model(given, self.settings.model)
 
-    async def complete(self, body: ChatRequest | CompletionRequest, request: Request) -> Response:
+    async def complete(
+        self, body: ChatRequest | CompletionRequest, request: HTTPRequest
+    ) -> Response:
         """Answer a chat or a completion, whole or as a stream."""
         kind = ChatShape if isinstance(body, ChatRequest) else TextShape
         shape = kind(self.settings.model, self._fingerprint, self.engine.text.token)
@@ -136,10 +140,10 @@ class Service:
         )
 
     async def _open(
-        self, body: Decoding, watch: Callable[[Tracked], Watch]
+        self, body: Decoding, watch: Callable[[Request], Watch]
     ) -> tuple[Session, list[Watch]]:
         self.check_model(body.model)
-        session = Session(self.scheduler, check(body, self.settings))
+        session = Session(self.engine_thread, check(body, self.settings))
         try:
             planned = await self.with_text(lambda: self._planner.plan(body))
             return session, session.begin(planned, watch)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from entropycache.core.steps import Step
-from entropycache.engine.output import Completion, Tracked
+from entropycache.engine.output import Completion
+from entropycache.engine.request import Request
 from entropycache.io.tokenizer import Text
 
 
@@ -36,15 +37,15 @@ class TextWatch:
     Tokens come with it where their log-probabilities were asked for.
     """
 
-    def __init__(self, task: Tracked) -> None:
-        self._task = task
-        self._text: Text = task.ending.text
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._text: Text = request.stopping.text
         self._scored: dict[int, Scored] = {}
         self._told = self._tokens = 0
 
-    def restart(self, task: Tracked) -> None:
+    def restart(self, request: Request) -> None:
         """What was told stays told."""
-        self._task = task
+        self._request = request
         self._scored.clear()
 
     def step(self, step: Step) -> Delta | None:
@@ -63,11 +64,11 @@ class TextWatch:
 
     def end(self, completion: Completion) -> Delta:
         """Whatever was not told yet."""
-        count = len(self._task.ending.answer(self._task.request.sequence))
+        count = len(self._request.stopping.answer(self._request.sequence))
         return self._delta(completion.text, count)
 
     def _delta(self, text: str, count: int) -> Delta:
-        start = self._task.request.sequence.start
+        start = self._request.sequence.start
         fresh = range(start + self._tokens, start + count) if self._scored else ()
         delta = Delta(text[self._told :], [self._scored[position] for position in fresh])
         self._told, self._tokens = len(text), count
@@ -77,31 +78,31 @@ class TextWatch:
 class Streamed(TextWatch):
     """Tells text as soon as nothing that is still to come can change it."""
 
-    def __init__(self, task: Tracked) -> None:
-        super().__init__(task)
-        self._final = task.request.sequence.start
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self._final = request.sequence.start
 
-    def restart(self, task: Tracked) -> None:
+    def restart(self, request: Request) -> None:
         """What was told stays told."""
-        super().restart(task)
-        self._final = task.request.sequence.start
+        super().restart(request)
+        self._final = request.sequence.start
 
     def step(self, step: Step) -> Delta | None:
         """The text that has become final, if any."""
         super().step(step)
-        sequence = self._task.request.sequence
+        sequence = self._request.sequence
         final = sequence.first_masked()
         if sequence.done or final == self._final:
             return None
         self._final = final
-        text = self._task.ending.settled(sequence)
+        text = self._request.stopping.settled(sequence)
         if len(text) <= self._told:
             return None
         return self._delta(text, self._covering(text) if self._scored else 0)
 
     def _covering(self, text: str) -> int:
-        """How many tokens it takes to write ``text``, as ``Ending.answer`` counts them."""
-        sequence, count = self._task.request.sequence, self._tokens
+        """How many tokens it takes to write ``text``, as ``StopCriteria.answer`` counts them."""
+        sequence, count = self._request.sequence, self._tokens
         ids = sequence.canvas[sequence.start : self._final]
         while count < len(ids) and len(self._text.decode(ids[:count])) < len(text):
             count += 1
@@ -111,17 +112,17 @@ class Streamed(TextWatch):
 class CanvasWatch:
     """Tells every step: the canvas after it, what was computed and why, what was committed."""
 
-    def __init__(self, task: Tracked) -> None:
-        self._task = task
+    def __init__(self, request: Request) -> None:
+        self._request = request
         self._next = 0
 
-    def restart(self, task: Tracked) -> None:
+    def restart(self, request: Request) -> None:
         """What was told stays told."""
-        self._task = task
+        self._request = request
 
     def opening(self) -> dict[str, Any]:
         """The canvas before the first step, and its prompt as text."""
-        sequence, text = self._task.request.sequence, self._task.ending.text
+        sequence, text = self._request.sequence, self._request.stopping.text
         return {
             "event": "open",
             "canvas": sequence.canvas.tolist(),
@@ -138,11 +139,11 @@ class CanvasWatch:
         if step.index < self._next:
             return None
         self._next = step.index + 1
-        commit, text = step.commit, self._task.ending.text
+        commit, text = step.commit, self._request.stopping.text
         told: dict[str, Any] = {
             "event": "step",
             "step": step.index,
-            "seconds": round(time.perf_counter() - self._task.began, 6),
+            "seconds": round(time.perf_counter() - self._request.started, 6),
             "reason": step.plan.reason.value,
             "full": step.full,
             "work": step.work,
@@ -152,7 +153,7 @@ class CanvasWatch:
             "text": [text.token(i) for i in commit.tokens.tolist()],
             "confidence": [round(c, 6) for c in step.scores.confidence[commit.chosen].tolist()],
             "entropy": [round(e, 6) for e in step.entropies.tolist()],
-            "canvas": self._task.request.sequence.canvas.tolist(),
+            "canvas": self._request.sequence.canvas.tolist(),
         }
         if not step.full:
             told["rows"] = step.rows.tolist()

@@ -15,7 +15,7 @@ from entropycache.strategies.commits import (
     Threshold,
 )
 from entropycache.strategies.orders import ByConfidence, LeftToRight, Noisy, Random
-from entropycache.strategies.windows import Block, Sliding
+from entropycache.strategies.windows import Block, Sliding, WholeCanvas
 
 __all__ = [
     "Block",
@@ -34,6 +34,7 @@ __all__ = [
     "Sliding",
     "Strategy",
     "Threshold",
+    "WholeCanvas",
     "WindowRule",
     "make_strategy",
 ]
@@ -47,8 +48,8 @@ def make_strategy(config: GenerationConfig) -> Strategy:
 def _windows(config: GenerationConfig) -> WindowRule:
     if config.block_length:
         return Block(config.block_length)
-    if config.alg:  # Dream's sampler has the whole canvas in view
-        return Block(config.gen_length)
+    if config.alg:
+        return WholeCanvas()
     return Sliding(config.window or config.DEFAULT_WINDOW)
 
 

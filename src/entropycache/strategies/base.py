@@ -19,8 +19,10 @@ class WindowRule(Protocol):
     plans.
     """
 
-    def window(self, sequence: Sequence) -> Window:
-        """At least one position while the sequence has masks; the sequence is not changed."""
+    def window(self, sequence: Sequence, end: int | None) -> Window:
+        """At least one position while masks are left before ``end``, the first committed end token
+        of an answer that may stop early; nothing behind it is offered. The sequence is not changed.
+        """
         ...
 
 
@@ -61,9 +63,11 @@ class Strategy:
     order: Order
     commits: CommitRule
 
-    def window(self, sequence: Sequence) -> Window:
-        """The window of this step, with what it commits where that is known already."""
-        window = self.windows.window(sequence)
+    def window(self, sequence: Sequence, end: int | None = None) -> Window:
+        """The window of this step, with what it commits where that is known already. ``end`` is the
+        position of the first committed end token of an answer that may stop early.
+        """
+        window = self.windows.window(sequence, end)
         if not self.order.drawn:
             return window
         unknown = np.zeros(len(window.positions))
