@@ -9,19 +9,15 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from entropycache.config.fields import coerce_fields
+from entropycache.config.options import Bounds, check_bounds, option
 from entropycache.config.sampling import Confidence, DreamAlgorithm, Ranking, Sampling
 from entropycache.errors import OptionError
 
 COMMIT_RULES = ("tokens_per_step", "steps", "threshold", "factor", "eb_gamma")
-
-
-def _help(text: str) -> dict[str, str]:
-    return {"help": text}
 
 
 @dataclass(frozen=True)
@@ -35,57 +31,59 @@ class GenerationConfig:
     the canvas: decoding ends once that many leading positions are committed.
     """
 
-    policy: str = field(
-        default="entropy", metadata=_help("cache policy, e.g. none or entropy:tau=1.0,k=64")
+    policy: str = option("entropy", "cache policy, e.g. none or entropy:tau=1.0,k=64")
+    gen_length: int = option(256, "masked positions to fill", Bounds(ge=1))
+    block_length: int | None = option(
+        None, "semi-autoregressive blocks of this length", Bounds(ge=1)
     )
-    gen_length: int = field(default=256, metadata=_help("masked positions to fill"))
-    block_length: int | None = field(
-        default=None, metadata=_help("semi-autoregressive blocks of this length")
+    window: int | None = option(
+        None, "sliding window over this many leftmost masks (default 32)", Bounds(ge=1)
     )
-    window: int | None = field(
-        default=None, metadata=_help("sliding window over this many leftmost masks (default 32)")
+    tokens_per_step: int | None = option(None, "commit this many tokens a step", Bounds(ge=1))
+    steps: int | None = option(None, "LLaDA's schedule: this many steps in all", Bounds(ge=1))
+    threshold: float | None = option(
+        None,
+        "commit every token at least this probable (default 0.9)",
+        Bounds(gt=0, le=1, words="a probability above 0 and at most 1"),
     )
-    tokens_per_step: int | None = field(
-        default=None, metadata=_help("commit this many tokens a step")
+    factor: float | None = option(
+        None, "commit rank n while its confidence >= 1 - factor/(n+1)", Bounds(gt=0)
     )
-    steps: int | None = field(
-        default=None, metadata=_help("LLaDA's schedule: this many steps in all")
+    eb_gamma: float | None = option(
+        None,
+        "EB-sampler: commit while entropies sum to this, the last out",
+        Bounds(ge=0, words="0 or more nats"),
     )
-    threshold: float | None = field(
-        default=None, metadata=_help("commit every token at least this probable (default 0.9)")
+    confidence: Confidence | None = option(
+        None, "what candidates are ranked by (default probability)"
     )
-    factor: float | None = field(
-        default=None, metadata=_help("commit rank n while its confidence >= 1 - factor/(n+1)")
+    order: Ranking = option(Ranking.CONFIDENCE, "confidence, random or left-to-right")
+    sigma: float | None = option(
+        None,
+        "rank by confidence x certainty density this wide (d2Cache)",
+        Bounds(gt=0, finite=True),
     )
-    eb_gamma: float | None = field(
-        default=None, metadata=_help("EB-sampler: commit while entropies sum to this, the last out")
+    alg: DreamAlgorithm | None = option(None, "Dream's sampler by its name for it; needs steps")
+    alg_temp: float | None = option(
+        None,
+        "alg: draw what is committed at this temperature; 0 ranks",
+        Bounds(ge=0, finite=True),
     )
-    confidence: Confidence | None = field(
-        default=None, metadata=_help("what candidates are ranked by (default probability)")
+    temperature: float = option(0.0, "0 takes the most probable token", Bounds(ge=0, finite=True))
+    top_p: float = option(
+        1.0, "sample from the smallest set of tokens this probable", Bounds(gt=0, le=1)
     )
-    order: Ranking = field(
-        default=Ranking.CONFIDENCE, metadata=_help("confidence, random or left-to-right")
+    top_k: int = option(
+        0,
+        "sample from this many tokens; 0 is no limit",
+        Bounds(ge=0, words="0 (no limit) or more"),
     )
-    sigma: float | None = field(
-        default=None, metadata=_help("rank by confidence x certainty density this wide (d2Cache)")
+    seed: int = option(
+        0, "seed of the sampler", Bounds(ge=0, lt=2**63, words="from 0 to 2**63 - 1")
     )
-    alg: DreamAlgorithm | None = field(
-        default=None, metadata=_help("Dream's sampler by its name for it; needs steps")
-    )
-    alg_temp: float | None = field(
-        default=None, metadata=_help("alg: draw what is committed at this temperature; 0 ranks")
-    )
-    temperature: float = field(default=0.0, metadata=_help("0 takes the most probable token"))
-    top_p: float = field(
-        default=1.0, metadata=_help("sample from the smallest set of tokens this probable")
-    )
-    top_k: int = field(default=0, metadata=_help("sample from this many tokens; 0 is no limit"))
-    seed: int = field(default=0, metadata=_help("seed of the sampler"))
-    early_stop: bool = field(default=True, metadata=_help("end once the answer is complete"))
-    stop: tuple[str, ...] = field(
-        default=(), metadata=_help("end the answer before this string; may be repeated")
-    )
-    max_new_tokens: int | None = field(default=None, metadata=_help("limit of the answer's tokens"))
+    early_stop: bool = option(True, "end once the answer is complete")
+    stop: tuple[str, ...] = option((), "end the answer before this string; may be repeated")
+    max_new_tokens: int | None = option(None, "limit of the answer's tokens", Bounds(ge=1))
 
     DEFAULT_WINDOW: typing.ClassVar[int] = 32
     DEFAULT_THRESHOLD: typing.ClassVar[float] = 0.9
@@ -94,24 +92,7 @@ class GenerationConfig:
         coerce_fields(self)
         self._one_of("block_length", "window")
         self._one_of(*COMMIT_RULES)
-        for name in (
-            "gen_length",
-            "block_length",
-            "window",
-            "tokens_per_step",
-            "steps",
-            "max_new_tokens",
-        ):
-            self._require(name, "1 or more", lambda v: v >= 1)
-        self._require("threshold", "a probability above 0 and at most 1", lambda v: 0 < v <= 1)
-        self._require("factor", "above 0", lambda v: v > 0)
-        self._require("eb_gamma", "0 or more nats", lambda v: v >= 0)
-        self._require("sigma", "above 0, and finite", lambda v: 0 < v < math.inf)
-        self._require("alg_temp", "0 or more, and finite", lambda v: 0 <= v < math.inf)
-        self._require("temperature", "0 or more, and finite", lambda v: 0 <= v < math.inf)
-        self._require("top_p", "above 0 and at most 1", lambda v: 0 < v <= 1)
-        self._require("top_k", "0 (no limit) or more", lambda v: v >= 0)
-        self._require("seed", "from 0 to 2**63 - 1", lambda v: 0 <= v < 2**63)
+        check_bounds(self)
         if "" in self.stop:
             raise OptionError("stop must not hold an empty string")
         self._check_ranking()
@@ -222,11 +203,6 @@ class GenerationConfig:
             raise OptionError(
                 f"{' and '.join(given)} exclude each other; give one of {', '.join(names)}"
             )
-
-    def _require(self, name: str, accepted: str, holds: Callable[[Any], bool]) -> None:
-        value = getattr(self, name)
-        if value is not None and not holds(value):
-            raise OptionError(f"{name} must be {accepted}, not {value}")
 
 
 PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, early_stop=False)
