@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from entropycache import Confidence, GenerationConfig
+from entropycache.config.options import Bounds
 from entropycache.errors import OptionError
 
 
@@ -38,6 +41,68 @@ from entropycache.errors import OptionError
 def test_a_wrong_setting_says_what_is_accepted(options, said):
     with pytest.raises(OptionError, match=said):
         GenerationConfig.of(**options)
+
+
+INF, NAN = float("inf"), float("nan")
+COUNT = "1 or more"
+DREAM = {"alg": "entropy", "steps": 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted", "inside", "outside"),
+    [
+        ("gen_length", COUNT, [1, 10**9], [0, -1]),
+        ("block_length", COUNT, [1, 10**9], [0, -1]),
+        ("window", COUNT, [1, 10**9], [0, -1]),
+        ("tokens_per_step", COUNT, [1, 10**9], [0, -1]),
+        ("steps", COUNT, [1, 10**9], [0, -1]),
+        ("max_new_tokens", COUNT, [1, 10**9], [0, -1]),
+        ("threshold", "a probability above 0 and at most 1", [1e-9, 1.0], [0.0, 1.001, NAN]),
+        ("factor", "above 0", [1e-9, INF], [0.0, NAN]),
+        ("eb_gamma", "0 or more nats", [0.0, INF], [-1e-9, NAN]),
+        ("sigma", "above 0, and finite", [1e-9, 1e9], [0.0, INF, NAN]),
+        ("alg_temp", "0 or more, and finite", [0.0, 1e9], [-1e-9, INF, NAN]),
+        ("temperature", "0 or more, and finite", [0.0, 1e9], [-1e-9, INF, NAN]),
+        ("top_p", "above 0 and at most 1", [1e-9, 1.0], [0.0, 1.001, NAN]),
+        ("top_k", "0 (no limit) or more", [0, 10**9], [-1]),
+        ("seed", "from 0 to 2**63 - 1", [0, 2**63 - 1], [-1, 2**63]),
+    ],
+)
+def test_every_number_has_its_bounds_and_its_sentence(name, accepted, inside, outside):
+    others = DREAM if name == "alg_temp" else {}
+    for value in inside:
+        assert getattr(GenerationConfig(**others, **{name: value}), name) == value
+    for value in outside:
+        with pytest.raises(OptionError) as refused:
+            GenerationConfig(**others, **{name: value})
+        assert str(refused.value) == f"{name} must be {accepted}, not {value}"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "accepted"),
+    [
+        (Bounds(ge=2, lt=9), "2 or more and below 9"),
+        (Bounds(gt=0.5, le=1), "above 0.5 and at most 1"),
+        (Bounds(le=3, finite=True), "at most 3, and finite"),
+        (Bounds(finite=True), "finite"),
+    ],
+)
+def test_bounds_without_words_of_their_own_are_told_in_numbers(bounds, accepted):
+    assert bounds.accepted == accepted
+
+
+def test_a_number_without_bounds_is_any_number():
+    assert all(Bounds().hold(number) for number in (-1e300, 0, INF, NAN))
+
+
+def test_a_field_without_bounds_may_stand_among_options():
+    @dataclass(frozen=True)
+    class Named(GenerationConfig):
+        label: str = ""
+
+    assert Named(label="mine", seed=3).label == "mine"
+    with pytest.raises(OptionError, match="seed must be from 0"):
+        Named(seed=-1)
 
 
 def test_options_replace_their_alternatives():

@@ -16,7 +16,6 @@ from entropycache import GenerationConfig
 from entropycache.errors import OptionError
 from entropycache.policies import POLICIES
 from entropycache.server.app import create_app
-from entropycache.server.schema import CanvasRequest, ChatRequest, CompletionRequest
 from entropycache.server.settings import ServerSettings
 from tests.server.tools import one_thread, serving, small_engine
 
@@ -58,13 +57,6 @@ def test_a_calibrated_policy_goes_by_its_name_where_there_is_one(client):
         spelt = calibrated.post(TEXT, json={**body, "policy": engine.calibrated})
     assert named.status_code == 200, named.text
     assert named.json()["choices"] == spelt.json()["choices"]
-
-
-@pytest.mark.parametrize("kind", [ChatRequest, CompletionRequest, CanvasRequest])
-def test_every_decoding_option_is_a_field_of_every_request(kind):
-    names = {item.name for item in dataclasses.fields(GenerationConfig)} - {"max_new_tokens"}
-    assert names <= set(kind.model_fields)
-    assert all(kind.model_fields[name].description for name in names)
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,6 @@ def option(default: Any, help: str, bounds: Bounds | None = None) -> Any:
     return dataclasses.field(default=default, metadata={"help": help, "bounds": bounds or Bounds()})
 
 
-def help_of(item: dataclasses.Field[Any]) -> str:
-    """The help text of a field that ``option`` made."""
-    return str(item.metadata["help"])
-
-
 def bounds_of(item: dataclasses.Field[Any]) -> Bounds:
     """The bounds of a dataclass field; none where ``option`` did not make it."""
     found = item.metadata.get("bounds", Bounds())

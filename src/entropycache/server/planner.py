@@ -22,7 +22,7 @@ from entropycache.errors import OptionError, PromptError
 from entropycache.policies import make_policy
 from entropycache.server.errors import invalid
 from entropycache.server.schema import (
-    HELP,
+    OPTIONS,
     CanvasRequest,
     ChatRequest,
     CompletionRequest,
@@ -226,7 +226,7 @@ def _blaming(field: str) -> Iterator[None]:
     except PromptError as error:
         raise invalid(str(error), field) from error
     except OptionError as error:
-        raise invalid(str(error), _named(str(error), [*HELP])) from error
+        raise invalid(str(error), _named(str(error), OPTIONS)) from error
 
 
 def _named(message: str, names: Sequence[str]) -> str | None:

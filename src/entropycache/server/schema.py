@@ -13,13 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from entropycache.config.generation import GenerationConfig
+from entropycache.server.decoding_options import REQUEST_NAMES, options_model
 
-MAX_STOPS = 16
-LEAST = 1e-6
 MAX_TOP_LOGPROBS = 20
-HELP: dict[str, str] = {
-    item.name: str(item.metadata["help"]) for item in dataclasses.fields(GenerationConfig)
-}
+OPTIONS = tuple(item.name for item in dataclasses.fields(GenerationConfig))
 
 
 def _refuse_unless(accepted: tuple[Any, ...]) -> AfterValidator:
@@ -32,13 +29,6 @@ def _refuse_unless(accepted: tuple[Any, ...]) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _cool(value: float) -> float:
-    if value and not LEAST <= value <= 100:
-        raise ValueError(f"a temperature is 0, or from {LEAST:g} to 100")
-    return value
-
-
-Cool = Annotated[float, Field(ge=0), AfterValidator(_cool)]
 Never = Annotated[Any, _refuse_unless((None, False, [], {}))]
 Zero = Annotated[Any, _refuse_unless((None, 0, 0.0))]
 
@@ -47,43 +37,27 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Decoding(_Strict):
-    """How to decode. What is left out is as the server was started."""
+class _Addressed(_Strict):
+    """The fields of every decoding request that say who is asked, and by whom."""
 
     model: str | None = Field(None, description="the served model, or nothing")
     user: str | None = Field(None, description="a name for the client's own use; changes nothing")
-    policy: str | None = Field(None, max_length=200, description=HELP["policy"])
-    gen_length: int | None = Field(None, ge=1, description=HELP["gen_length"])
-    block_length: int | None = Field(None, ge=1, description=HELP["block_length"])
-    window: int | None = Field(None, ge=1, description=HELP["window"])
-    tokens_per_step: int | None = Field(None, ge=1, description=HELP["tokens_per_step"])
-    steps: int | None = Field(None, ge=1, description=HELP["steps"])
-    threshold: float | None = Field(None, gt=0, le=1, description=HELP["threshold"])
-    factor: float | None = Field(None, gt=0, description=HELP["factor"])
-    eb_gamma: float | None = Field(None, ge=0, description=HELP["eb_gamma"])
-    confidence: str | None = Field(None, description=HELP["confidence"])
-    order: str | None = Field(None, description=HELP["order"])
-    sigma: float | None = Field(None, ge=1e-3, le=1e6, description=HELP["sigma"])
-    alg: str | None = Field(None, description=HELP["alg"])
-    alg_temp: Cool | None = Field(None, description=HELP["alg_temp"])
-    temperature: Cool | None = Field(None, description=HELP["temperature"])
-    top_p: float | None = Field(None, gt=0, le=1, description=HELP["top_p"])
-    top_k: int | None = Field(None, ge=0, description=HELP["top_k"])
-    seed: int | None = Field(
-        None, ge=0, lt=2**63, description="of the first choice; each further one adds 1"
-    )
-    early_stop: bool | None = Field(None, description=HELP["early_stop"])
-    stop: str | Annotated[list[str], Field(max_length=MAX_STOPS)] | None = Field(
-        None, description="end the answer before any of these strings"
-    )
-    max_tokens: int | None = Field(None, ge=1, description="limit of the answer's tokens")
+
+
+# ``Any``, as a class that is made at run time is no type to a checker.
+_Options: Any = options_model(GenerationConfig, _Addressed)
+
+
+class Decoding(_Options):  # type: ignore[misc]  # the base is ``Any``, see above
+    """The decoding options of a request. What is left out is as the server was started."""
+
     diffusion_max_steps: int | None = Field(
         None, ge=1, description="end after this many steps; the answer is what is final by then"
     )
 
     def options(self) -> dict[str, Any]:
         """The options of ``GenerationConfig`` that were given, by their names there."""
-        given = {name: getattr(self, name, None) for name in HELP}
+        given = {name: getattr(self, REQUEST_NAMES.get(name, name)) for name in OPTIONS}
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -112,7 +86,8 @@ class Sampled(Decoding):
     @property
     def limit(self) -> int | None:
         """The most tokens an answer may have, if that was said."""
-        return self.max_tokens
+        limit: int | None = self.max_tokens
+        return limit
 
     @property
     def top(self) -> int | None:
