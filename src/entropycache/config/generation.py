@@ -1,4 +1,4 @@
-"""Settings as frozen values, and their checks.
+"""The decoding options as one frozen value, with their defaults and checks.
 
 The defaults that library, command line and server share stand in ``GenerationConfig`` and nowhere
 else.
@@ -125,12 +125,12 @@ class GenerationConfig:
 
     @property
     def windowed(self) -> bool:
-        """Whether the options say which window is used; Dream's sampler is one such."""
+        """True if the options name a window rule. Dream's sampler has one: the whole canvas."""
         return bool(self.block_length or self.window or self.alg)
 
     @property
     def ruled(self) -> bool:
-        """Whether the options say how many tokens a step commits."""
+        """True if the options name a commit rule."""
         return any(getattr(self, name) is not None for name in COMMIT_RULES)
 
     def in_force(self, preferred_window: int = DEFAULT_WINDOW) -> GenerationConfig:
@@ -142,19 +142,21 @@ class GenerationConfig:
 
     @property
     def blocks(self) -> int:
-        """How many blocks the generated region has; one under a sliding window."""
+        """The number of blocks in the generated region; 1 under a sliding window."""
         return math.ceil(self.gen_length / self.block_length) if self.block_length else 1
 
     @property
     def sampling(self) -> Sampling:
-        """The part that the scoring of logits needs."""
+        """The options that the scoring of logits needs."""
         return Sampling(
             self.temperature, self.top_p, self.top_k, self.seed, self._confidence, bool(self.alg)
         )
 
     @property
     def _confidence(self) -> Confidence:
-        """What candidates are ranked by once every option had its say."""
+        """The measure that candidates are ranked by. ``confidence`` comes first, then the one that
+        ``eb_gamma`` or ``alg`` implies.
+        """
         if self.confidence is not None:
             return self.confidence
         if self.eb_gamma is not None or self.alg is DreamAlgorithm.ENTROPY:
@@ -163,7 +165,9 @@ class GenerationConfig:
         return Confidence.MARGIN if margin else Confidence.PROBABILITY
 
     def _check_ranking(self) -> None:
-        """Refuse what would be ignored, or would rank the wrong way round."""
+        """Raise ``OptionError`` for options that would be ignored, or would rank the wrong way
+        round.
+        """
         counted = self.tokens_per_step or self.steps
         if self.alg is not None and (self.block_length or self.window):
             raise OptionError(

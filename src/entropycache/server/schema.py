@@ -1,4 +1,4 @@
-"""What requests look like: OpenAI's fields that can be honoured, and the engine's own options.
+"""The bodies of requests: OpenAI's fields that can be honoured, and the engine's own options.
 
 An unknown field is an error, and so is a known one with a value that nothing here could honour:
 no request is accepted in part. It knows shapes, not models.
@@ -62,14 +62,14 @@ class Decoding(_Options):  # type: ignore[misc]  # the base is ``Any``, see abov
 
 
 class StreamOptions(_Strict):
-    """What a stream carries beside the answer."""
+    """Options of a stream: the chunks it carries beside the answer."""
 
     include_usage: bool | None = Field(None, description="a last chunk with token counts")
     include_obfuscation: Never = None
 
 
 class Sampled(Decoding):
-    """What chat and completions have in common."""
+    """The fields that chat and completions have in common."""
 
     n: Annotated[int, Field(ge=1)] | None = Field(None, description="choices for each prompt")
     stream: bool | None = Field(None, description="send text as soon as it is final")
@@ -80,18 +80,20 @@ class Sampled(Decoding):
 
     @property
     def choices(self) -> int:
-        """Choices for each prompt."""
+        """The number of choices for each prompt, 1 where none was given."""
         return self.n or 1
 
     @property
     def limit(self) -> int | None:
-        """The most tokens an answer may have, if that was said."""
+        """The most tokens an answer may have; ``None`` where none was given."""
         limit: int | None = self.max_tokens
         return limit
 
     @property
     def top(self) -> int | None:
-        """How many alternatives' log-probabilities are wanted; ``None`` for none at all."""
+        """The number of alternatives whose log-probabilities are wanted beside each token's own;
+        ``None`` for no log-probabilities at all.
+        """
         raise NotImplementedError
 
 
@@ -115,7 +117,7 @@ class Message(_Strict):
     function_call: Never = None
 
     def plain(self) -> dict[str, str]:
-        """The message as the engine takes it."""
+        """The message as the engine takes it: role and text, its parts joined."""
         parts = self.content if isinstance(self.content, list) else []
         text = "".join(part.text for part in parts) if parts else self.content
         assert isinstance(text, str)
