@@ -1,31 +1,33 @@
-"""Puts the committed results into README and model card, between their markers. Run after a
-benchmark: ``python benchmarks/tables.py``. A test compares the tables with the results.
+"""Puts the committed results and the registries into README, docs and model card, between their
+markers. Run after a benchmark, or when a policy or a model family was added: ``python
+benchmarks/tables.py``. A test compares the pages with what this writes.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+from speed_tables import (
+    compared,
+    headline,
+    line,
+    over_plain,
+    result,
+    served,
+    soaked,
+    speed,
+    table,
+)
+
+from entropycache.models import FAMILIES
+from entropycache.policies import table as policy_table
 
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
+DOCS = ROOT / "docs"
 CARD = ROOT / "src" / "entropycache" / "assets" / "tiny" / "README.md"
-
-
-def result(name: str) -> dict[str, Any]:
-    """A committed result."""
-    found: dict[str, Any] = json.loads(
-        (ROOT / "benchmarks" / "results" / f"{name}.json").read_text()
-    )
-    return found
-
-
-def table(head: list[str], rows: list[list[Any]]) -> str:
-    """A Markdown table."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def accuracy() -> str:
@@ -40,92 +42,6 @@ def accuracy() -> str:
         for task, r in result("accuracy")["tasks"].items()
     ]
     return table(["task", "problems", "exact match", "95 % interval"], rows)
-
-
-def speed(name: str) -> str:
-    """A table of configurations, and how many problems it comes from."""
-    of = result(name)
-    rows = [
-        [
-            label,
-            r["dtype"],
-            correct(r),
-            f"{r['same_answer_percent']:.0f} %",
-            r["tokens_per_second"],
-            f"**{r['speed_up']:.1f}×**" if label == "all together" else f"{r['speed_up']:.1f}×",
-            "{:.1f} … {:.1f}".format(*r["speed_up_interval_95"]),
-            r["forwards"],
-            r["full_passes"],
-            r["rows_per_token"],
-        ]
-        for label, r in of["rows"].items()
-    ]
-    head = [
-        *("", "dtype", "correct", "same answer", "tokens/s", "speed-up", "95 %", "passes", "full"),
-        "rows/token",
-    ]
-    return f"{measured(of)}\n\n{table(head, rows)}"
-
-
-def compared(name: str) -> str:
-    """Every policy, under each commit rule."""
-    of = result(name)
-    rows = [
-        [
-            *label.split("/"),
-            correct(r),
-            f"{r['same_answer_percent']:.0f} %",
-            r["tokens_per_second"],
-            f"{r['speed_up_over_no_cache']:.2f}×",
-            r["forwards"],
-            r["full_passes"],
-            r["rows_per_token"],
-            f"{r['time_percent']['decision']:.1f} %",
-        ]
-        for label, r in of["rows"].items()
-    ]
-    head = [
-        *("rule", "policy", "correct", "same answer", "tokens/s", "over no cache"),
-        *("passes", "full", "rows/token", "deciding"),
-    ]
-    return f"{measured(of)}\n\n{table(head, rows)}"
-
-
-def over_plain() -> str:
-    """Policies against plain decoding, with one and with eight worked examples in front."""
-    rows = []
-    for shots in (1, 8):
-        of = result(f"policies_{shots}_shot_plain")
-        for label, r in of["rows"].items():
-            rule, _, policy = label.partition("/")
-            low, high = r["speed_up_interval_95"]
-            rows.append(
-                [
-                    f"{shots}-shot, {r['prompt_tokens']:.0f} tokens",
-                    of["problems"],
-                    f"{rule}, {policy}" if policy else rule,
-                    correct(r),
-                    f"{r['speed_up']:.0f}× ({low:.0f} … {high:.0f})",
-                    f"{r['time_percent']['decision']:.2f} %",
-                ]
-            )
-    head = ["prompt", "problems", "", "correct", "over plain decoding", "deciding"]
-    return table(head, rows)
-
-
-def measured(of: dict[str, Any]) -> str:
-    """What a table comes from, in a line."""
-    shots = f", {of['shots']}-shot" if of.get("shots") else ""
-    tasks = ", ".join(of["tasks"])
-    return (
-        f"{of['problems']} problems ({tasks}{shots}) on {of['machine']['cpu']}, `{of['command']}`:"
-    )
-
-
-def correct(row: dict[str, Any]) -> str:
-    """Accuracy with its interval."""
-    low, high = row["accuracy_interval_95"]
-    return f"{row['accuracy_percent']:.0f} % ({low:.0f} … {high:.0f})"
 
 
 def costs() -> str:
@@ -148,7 +64,7 @@ def costs() -> str:
 
 
 def calibrated() -> str:
-    """Calibration on some problems, agreement on others."""
+    """The setting calibrated on some problems, and its agreement on others."""
     of = result("calibration")
     rows = [
         [
@@ -185,9 +101,15 @@ def observed() -> str:
     return table(["", "steps of prompts", "Spearman", "Pearson of logarithms"], rows)
 
 
-SECTIONS = {
-    README: {
-        "accuracy": accuracy,
+def models() -> str:
+    """Known model families and the checkpoints published in them."""
+    rows = [[f"`{name}`", ", ".join(family.published)] for name, family in FAMILIES.items()]
+    return "\n".join(["| architecture | checkpoints |", "|---|---|", *map(line, rows)])
+
+
+SECTIONS: dict[Path, dict[str, Callable[[], str]]] = {
+    ROOT / "README.md": {"headline": headline},
+    DOCS / "benchmarks.md": {
         "speedup": lambda: speed("speedup"),
         "parts": lambda: speed("speedup_parts"),
         "sweep": lambda: speed("sweep"),
@@ -195,9 +117,11 @@ SECTIONS = {
         "over-plain": over_plain,
         "one-shot": lambda: compared("policies_1_shot"),
         "eight-shot": lambda: compared("policies_8_shot"),
-        "calibrated": calibrated,
-        "observed": observed,
     },
+    DOCS / "evaluation.md": {"calibrated": calibrated, "observed": observed},
+    DOCS / "models.md": {"models": models, "accuracy": accuracy},
+    DOCS / "policies.md": {"policies": policy_table.markdown},
+    DOCS / "server.md": {"served": served, "soaked": soaked},
     CARD: {"accuracy": accuracy},
 }
 

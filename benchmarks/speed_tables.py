@@ -1,0 +1,182 @@
+"""Tables of what speed was measured, as Markdown, from the committed results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+NAMES = {
+    "plain": "plain decoding",
+    "all but the cache": "same rules, no cache",
+    "all together": "EntropyCache",
+}
+"""Rows of the speed tables that come first, in this order, and what they are called there."""
+
+
+def result(name: str) -> dict[str, Any]:
+    """The committed result of this name."""
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def table(head: list[str], rows: list[list[Any]]) -> str:
+    """A Markdown table."""
+    return "\n".join(map(line, [head, ["---", *["---:"] * (len(head) - 1)], *rows]))
+
+
+def line(cells: list[Any]) -> str:
+    """One line of a Markdown table."""
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def headline() -> str:
+    """Plain decoding, the same rules without a cache, and EntropyCache; then each one's factor."""
+    of = result("speedup")
+    rows = [
+        [
+            NAMES[label],
+            correct(r),
+            r["tokens_per_second"],
+            speed_up(label, r),
+            r["forwards"],
+            r["full_passes"],
+            r["rows_per_token"],
+        ]
+        for label, r in ordered(of)
+    ]
+    head = ["", "correct", "tokens/s", "speed-up", "passes", "full", "positions a token"]
+    rules, both = (of["rows"][n]["speed_up"] for n in ("all but the cache", "all together"))
+    return (
+        f"{measured(of)}\n\n{table(head, rows)}\n\n"
+        f"Early stop and several tokens a step come first: they make decoding {rules:.1f} times as "
+        f"fast, with any\npolicy or none. The cache then makes it {both / rules:.1f} times as fast "
+        "as that."
+    )
+
+
+def speed(name: str) -> str:
+    """A table of configurations, and how many problems it comes from."""
+    of = result(name)
+    rows = [
+        [
+            NAMES.get(label, label),
+            r["dtype"],
+            correct(r),
+            f"{r['same_answer_percent']:.0f} %",
+            r["tokens_per_second"],
+            speed_up(label, r),
+            "{:.1f} … {:.1f}".format(*r["speed_up_interval_95"]),
+            r["forwards"],
+            r["full_passes"],
+            r["rows_per_token"],
+        ]
+        for label, r in ordered(of)
+    ]
+    head = [
+        *("", "dtype", "correct", "same answer", "tokens/s", "speed-up", "95 %", "passes", "full"),
+        "rows/token",
+    ]
+    return f"{measured(of)}\n\n{table(head, rows)}"
+
+
+def ordered(of: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The rows of a result, those of ``NAMES`` first."""
+    first = [(name, of["rows"][name]) for name in NAMES if name in of["rows"]]
+    return first + [(name, row) for name, row in of["rows"].items() if name not in NAMES]
+
+
+def speed_up(label: str, row: dict[str, Any]) -> str:
+    """A row's speed-up, EntropyCache's in bold."""
+    told = f"{row['speed_up']:.1f}×"
+    return f"**{told}**" if label == "all together" else told
+
+
+def compared(name: str) -> str:
+    """Every policy, under each commit rule."""
+    of = result(name)
+    rows = [
+        [
+            *label.split("/"),
+            correct(r),
+            f"{r['same_answer_percent']:.0f} %",
+            r["tokens_per_second"],
+            f"{r['speed_up_over_no_cache']:.2f}×",
+            r["forwards"],
+            r["full_passes"],
+            r["rows_per_token"],
+            f"{r['time_percent']['decision']:.1f} %",
+        ]
+        for label, r in of["rows"].items()
+    ]
+    head = [
+        *("rule", "policy", "correct", "same answer", "tokens/s", "over no cache"),
+        *("passes", "full", "rows/token", "deciding"),
+    ]
+    return f"{measured(of)}\n\n{table(head, rows)}"
+
+
+def over_plain() -> str:
+    """Policies against plain decoding, with one and with eight worked examples in front."""
+    rows = []
+    for shots in (1, 8):
+        of = result(f"policies_{shots}_shot_plain")
+        for label, r in of["rows"].items():
+            rule, _, policy = label.partition("/")
+            low, high = r["speed_up_interval_95"]
+            rows.append(
+                [
+                    f"{shots}-shot, {r['prompt_tokens']:.0f} tokens",
+                    of["problems"],
+                    f"{rule}, {policy}" if policy else rule,
+                    correct(r),
+                    f"{r['speed_up']:.0f}× ({low:.0f} … {high:.0f})",
+                    f"{r['time_percent']['decision']:.2f} %",
+                ]
+            )
+    head = ["prompt", "problems", "", "correct", "over plain decoding", "deciding"]
+    return table(head, rows)
+
+
+def served() -> str:
+    """Tokens of answers a second from the server, by the number of clients at once."""
+    of = result("serve")["by_concurrency"]
+    ways = ("plain", "several tokens, no cache", "entropy")
+    rows = []
+    for clients in of["plain"]:
+        plain, rules, cached = (of[way][clients]["tokens_per_second"] for way in ways)
+        over = [f"{cached / plain:.1f}×", f"{cached / rules:.2f}×"]
+        rows.append([clients, plain, rules, cached, *over])
+    return table(["clients at once", *NAMES.values(), "over plain", "over no cache"], rows)
+
+
+def soaked() -> str:
+    """Answers, errors and slots after minutes of many clients, with and without some leaving."""
+    of = result("serve_soak")
+    stay, leave = of["runs"]["all stay"], of["runs"]["half vanish"]
+    return (
+        f"{of['clients']} clients of mixed lengths and policies, {of['seconds']:.0f} s:\n\n"
+        + table(
+            ["", "answers as they are alone", "others", "errors", "slots left behind"],
+            [
+                [name, f"{r['equal']:,}", r["different"], r["errors"], r["slots_left"]]
+                for name, r in (("all stay", stay), ("half leave mid-stream", leave))
+            ],
+        )
+    )
+
+
+def measured(of: dict[str, Any]) -> str:
+    """One line that says how many problems a table is of, the processor, and the command."""
+    shots = f", {of['shots']}-shot" if of.get("shots") else ""
+    tasks = ", ".join(of["tasks"])
+    return (
+        f"{of['problems']} problems ({tasks}{shots}) on {of['machine']['cpu']}, `{of['command']}`:"
+    )
+
+
+def correct(row: dict[str, Any]) -> str:
+    """Accuracy with its interval."""
+    low, high = row["accuracy_interval_95"]
+    return f"{row['accuracy_percent']:.0f} % ({low:.0f} … {high:.0f})"
