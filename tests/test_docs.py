@@ -152,6 +152,17 @@ def test_the_table_of_policies_is_the_registry():
     assert section("docs/policies.md", "policies") == policy_table.markdown().splitlines()
 
 
+def test_the_architecture_page_lists_every_package():
+    page = read(ROOT / "docs" / "architecture.md")
+    table = page[page.index("## Packages") : page.index("## Direction of imports")]
+    listed = {
+        name for cell in re.findall(r"^\| (`.*?) \|", table, re.M) for name in cell.split(", ")
+    }
+    package = ROOT / "src" / "entropycache"
+    found = {path.parent.name for path in package.glob("*/__init__.py")} | {"errors"}
+    assert {name.strip("`") for name in listed} == found
+
+
 def test_the_headline_tells_the_rules_from_the_cache(tables):
     """Between plain decoding and EntropyCache stands the same decoding without a cache."""
     of = tables.result("speedup")["rows"]
