@@ -1,5 +1,5 @@
 """The page in a real browser: type, run, race, change the policy, see an error; on a phone, by
-keyboard, in the dark.
+keyboard, in the dark. Skipped where there is no browser.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import pytest
 from entropycache import GenerationConfig, load
 from tests.server.tools import serving
 
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Debian's chromium")
+CHROMIUM = "/usr/bin/chromium"
+PATIENCE = 120_000  # milliseconds: for a condition on a busy machine, far above what it takes
+pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM}")
 QUIET = [
     *("--no-sandbox", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--no-first-run"),
@@ -31,7 +32,7 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=str(CHROMIUM), args=QUIET)
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=QUIET, timeout=PATIENCE)
         yield browser
         browser.close()
 
@@ -43,6 +44,7 @@ def open_page(browser, server):
 
     def open_(url: str = server.url, **options):
         context = browser.new_context(**options)
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: said.append(message.text))
@@ -60,22 +62,29 @@ def open_page(browser, server):
     assert said == []
 
 
-def answer(page, lane: int = 0) -> str:
-    return page.locator(".lane").nth(lane).locator(".text").inner_text()
+def ends(page, selector: str = ".state:has-text('done')") -> None:
+    """Wait for a run's end, or for ``selector``; an error that the page shows fails at once."""
+    page.wait_for_selector(f"{selector}, #error:not([hidden])")
+    assert page.locator("#error").is_hidden(), page.locator("#error").inner_text()
+
+
+def run(page) -> None:
+    """A run from its start to its end."""
+    page.click("#run")
+    ends(page)
 
 
 def test_type_and_run(open_page, server):
     page = open_page()
     page.fill("#prompt", "1 + 1 =")
-    page.click("#run")
-    page.wait_for_selector(".state:has-text('done')")
+    run(page)
     expected = server.client().chat.completions.create(
         model="small",
         messages=[{"role": "user", "content": "1 + 1 ="}],
         extra_body={"gen_length": 16, "threshold": 0.9},
     )
     shown = expected.choices[0].message.content or "(empty: the answer begins with its end)"
-    assert answer(page) == shown
+    assert page.locator(".lane .text").inner_text() == shown
     assert page.locator(".canvas .cell").count() == 16
     assert page.locator(".canvas .mask").count() == 0
     passes = int(page.locator("[data-stat=passes]").inner_text().split()[0])
@@ -88,8 +97,7 @@ def test_type_and_run(open_page, server):
 def test_look_back_at_any_pass(open_page):
     page = open_page()
     page.select_option("#first-rule", "one")
-    page.click("#run")
-    page.wait_for_selector(".state:has-text('done')")
+    run(page)
     page.focus(".scrub input")
     page.keyboard.press("Home")
     assert page.locator(".canvas .mask").count() == 15
@@ -104,7 +112,7 @@ def test_look_back_at_any_pass(open_page):
 def test_a_race_of_two(open_page):
     page = open_page()
     page.click("#race")
-    page.wait_for_selector("#verdict:not([hidden])")
+    ends(page, "#verdict:not([hidden])")
     names = page.locator(".lane .name").all_inner_texts()
     assert names == ["entropy · confident tokens", "plain decoding · one token a pass"]
     assert page.locator(".lane .state").all_inner_texts() == ["done", "done"]
@@ -121,10 +129,9 @@ def test_change_the_policy(open_page):
     page.select_option("#first-policy", "fast-dual")
     assert page.locator("#first-hint").inner_text() != before
     page.select_option("#first-rule", "four")
-    page.click("#run")
-    page.wait_for_selector(".state:has-text('done')")
+    run(page)
     assert page.locator(".lane .name").inner_text() == "fast-dual · four tokens a pass"
-    assert page.locator("[data-stat=passes]").inner_text().split()[0] <= "4"
+    assert int(page.locator("[data-stat=passes]").inner_text().split()[0]) <= 4
 
 
 def test_an_error_is_shown_and_gone_after_the_next_run(open_page):
@@ -135,8 +142,7 @@ def test_an_error_is_shown_and_gone_after_the_next_run(open_page):
     assert "tau must be a number, not 'high'" in page.locator("#error").inner_text()
     assert page.locator("#run").is_enabled() and page.locator(".lane").count() == 0
     page.fill("#first-options", "")
-    page.click("#run")
-    page.wait_for_selector(".state:has-text('done')")
+    run(page)
     assert page.locator("#error").is_hidden()
     open_page.said[:] = [x for x in open_page.said if "400" not in x]  # the browser's own note
 
@@ -160,8 +166,7 @@ def test_examples_are_judged_by_their_known_answers(open_page):
     question = page.input_value("#prompt")
     page.click("#another")
     assert page.input_value("#prompt") != question
-    page.click("#run")
-    page.wait_for_selector(".state:has-text('done')")
+    run(page)
     judged = page.locator(".judged").inner_text()
     assert judged.startswith(("✓ correct", "✗ the answer is"))
 
@@ -169,8 +174,7 @@ def test_examples_are_judged_by_their_known_answers(open_page):
 def test_text_is_never_taken_for_markup(open_page):
     page = open_page()
     page.fill("#prompt", "<img src=x onerror=alert(1)>")
-    page.click("#run")
-    page.wait_for_selector(".state:has-text('done')")
+    run(page)
     assert page.locator("#lanes img").count() == 0
 
 
@@ -178,7 +182,7 @@ def test_text_is_never_taken_for_markup(open_page):
 def test_on_a_phone_nothing_is_cut_off(open_page, width):
     page = open_page(viewport={"width": width, "height": 800}, has_touch=True)
     page.click("#race")
-    page.wait_for_selector("#verdict:not([hidden])")
+    ends(page, "#verdict:not([hidden])")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     for button in page.locator("button").all():
         assert button.bounding_box()["height"] >= 40
@@ -190,7 +194,7 @@ def test_by_keyboard_alone(open_page):
     page.keyboard.press("Control+a")
     page.keyboard.type("2 * 3 =")
     page.keyboard.press("Control+Enter")
-    page.wait_for_selector(".state:has-text('done')")
+    ends(page)
     page.focus("#temperature")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "run"
@@ -203,16 +207,14 @@ def test_by_keyboard_alone(open_page):
 
 
 def test_light_and_dark_differ_and_both_can_be_read(open_page):
-    shades = {}
+    grounds = set()
     for scheme in ("light", "dark"):
         page = open_page(color_scheme=scheme)
-        page.click("#run")
-        page.wait_for_selector(".state:has-text('done')")
-        read = "s => { const c = getComputedStyle(s); return [c.color, c.backgroundColor] }"
-        shades[scheme] = page.locator("body").evaluate(read)
-        for selector in ("body", ".canvas .cell", "#run", "label"):
+        run(page)
+        grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        for selector in ("body", ".canvas .cell", "#run", "label", ".key .token"):
             assert contrast(page, selector) >= 4.5, (scheme, selector)
-    assert shades["light"] != shades["dark"]
+    assert len(grounds) == 2
 
 
 def contrast(page, selector: str) -> float:
@@ -231,17 +233,15 @@ def contrast(page, selector: str) -> float:
     )
 
 
-def test_a_key_is_asked_for_where_the_server_wants_one(browser):
+def test_a_key_is_asked_for_where_the_server_wants_one(open_page):
     engine = load("tiny", dtype="float32", device="cpu")
     with serving(engine, api_key="k3y") as running:
-        page = browser.new_page()
-        page.goto(running.url)
-        page.wait_for_selector("#key-field:not([hidden])")
-        page.fill("#length", "8")
+        page = open_page(running.url)
+        assert page.locator("#key-field").is_visible()
         page.click("#run")
         page.wait_for_selector("#error:not([hidden])")
         assert "API key" in page.locator("#error").inner_text()
         page.fill("#key", "k3y")
-        page.click("#run")
-        page.wait_for_selector(".state:has-text('done')")
+        run(page)
         page.close()
+    open_page.said[:] = [x for x in open_page.said if "401" not in x]  # the browser's own note
