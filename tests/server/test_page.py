@@ -83,7 +83,7 @@ def test_type_and_run(open_page, server):
         messages=[{"role": "user", "content": "1 + 1 ="}],
         extra_body={"gen_length": 16, "threshold": 0.9},
     )
-    shown = expected.choices[0].message.content or "(empty: the answer begins with its end)"
+    shown = expected.choices[0].message.content or "(empty: the first token ends the answer)"
     assert page.locator(".lane .text").inner_text() == shown
     assert page.locator(".canvas .cell").count() == 16
     assert page.locator(".canvas .mask").count() == 0
@@ -103,9 +103,10 @@ def test_look_back_at_any_pass(open_page):
     assert page.locator(".canvas .mask").count() == 15
     assert page.locator(".canvas .now").count() == 1
     assert page.locator(".canvas.full").count() == 1
+    assert "full: the cache is empty" in page.locator(".scrub output").inner_text()
     page.keyboard.press("ArrowRight")
     assert page.locator(".canvas .mask").count() == 14
-    assert "partial" in page.locator(".scrub output").inner_text()
+    assert "partial: the rest is read" in page.locator(".scrub output").inner_text()
     assert page.locator(".canvas .fresh").count() > 0
 
 
@@ -117,6 +118,7 @@ def test_a_race_of_two(open_page):
     assert names == ["entropy · confident tokens", "plain decoding · one token a pass"]
     assert page.locator(".lane .state").all_inner_texts() == ["done", "done"]
     assert "sooner" in page.locator("#verdict").inner_text()
+    assert "They commit differently" in page.locator("#verdict").inner_text()
     full = page.locator(".lane").nth(1).locator(".timeline rect")
     assert full.count() == page.locator(".lane").nth(1).locator("rect.full").count() == 16
     untils = page.locator(".until").all_inner_texts()
@@ -156,6 +158,7 @@ def test_stop(open_page, server):
     page.wait_for_selector(".timeline rect")
     page.click("#stop")
     assert page.locator(".state").inner_text() == "stopped"
+    assert page.locator(".scrub input").is_enabled(), "what there is can be looked at"
     server.settle()
     assert server.slots == 0
 

@@ -3,11 +3,15 @@
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 100, WIDTH = 1000;
 const count = new Intl.NumberFormat("en");
+const WHY = { // by the reason that the policy gave
+  first: "the cache is empty", every: "this policy caches nothing", stale: "the cache was judged stale",
+  block: "a new block starts", interval: "a refresh is due", partial: "the rest is read from the cache",
+};
 
 export class Lane {
-  constructor(name, answer) {
+  constructor(name, rule, answer) {
     this.root = document.getElementById("lane").content.firstElementChild.cloneNode(true);
-    this.answer = answer;
+    Object.assign(this, { rule, answer });
     this.steps = [];
     this.span = 0;
     this.find(".name").textContent = name;
@@ -49,11 +53,17 @@ export class Lane {
     this.ended = event;
     this.state("done");
     this.numbers(event.seconds, event.tokens_per_second);
-    this.find(".text").textContent = event.text || "(empty: the answer begins with its end)";
+    this.find(".text").textContent = event.text || "(empty: the first token ends the answer)";
     const slider = this.find("input");
     slider.disabled = false;
     slider.max = slider.value = this.steps.length - 1;
     if (this.answer !== null) this.judge(event.text);
+  }
+
+  halt(state) { // stopped or failed before its end: what there is can still be looked at
+    if (this.ended) return;
+    this.state(state);
+    this.find("input").disabled = !this.steps.length;
   }
 
   judge(text) {
@@ -81,12 +91,12 @@ export class Lane {
     if (!step) return;
     this.find("input").max = this.steps.length - 1;
     this.find("input").value = at;
-    this.find("output").textContent = `${at + 1} of ${this.steps.length}: ${step.reason}`;
+    this.find("output").textContent = `${at + 1} of ${this.steps.length} · ${step.full ? "full" : "partial"}: ${WHY[step.reason] ?? step.reason}`;
     this.find(".canvas").classList.toggle("full", step.full);
     this.paint(at);
     this.strip(step);
     this.find(".timeline .at")?.classList.remove("at");
-    if (this.ended) this.find(".timeline").children[at].classList.add("at");
+    if (!this.find("input").disabled) this.find(".timeline").children[at].classList.add("at");
   }
 
   paint(at) {
@@ -111,7 +121,7 @@ export class Lane {
     if (step.full) brush.fillRect(0, 0, this.length, 14);
     else step.rows.forEach(position => brush.fillRect(position, 0, 1, 14));
     brush.fillStyle = style.getPropertyValue("--ink");
-    brush.fillRect(this.start, 0, 1, 14); // where the answer begins
+    brush.fillRect(this.start, 0, 1, 14); // where the answer starts
   }
 
   bar(at) {
@@ -131,10 +141,10 @@ export class Lane {
 
   place(at) {
     const bar = this.find(".timeline").children[at], step = this.steps[at];
-    const begin = at ? this.steps[at - 1].seconds : 0, scale = WIDTH / this.span;
+    const from = at ? this.steps[at - 1].seconds : 0, scale = WIDTH / this.span;
     const height = Math.max(2, HEIGHT * step.work / this.length);
-    const width = Math.max(1.5, (step.seconds - begin) * scale * 0.9);
-    const values = { x: begin * scale, width, y: HEIGHT - height, height };
+    const width = Math.max(1.5, (step.seconds - from) * scale * 0.9);
+    const values = { x: from * scale, width, y: HEIGHT - height, height };
     for (const [name, value] of Object.entries(values)) bar.setAttribute(name, value.toFixed(2));
   }
 }

@@ -6,9 +6,10 @@ import { Lane } from "./lane.js";
 const $ = id => document.getElementById(id);
 const RULES = { "confident": { threshold: 0.9 }, "one": { tokens_per_step: 1 }, "four": { tokens_per_step: 4 } };
 const SAID = { "confident": "confident tokens", "one": "one token a pass", "four": "four tokens a pass" };
-let about, running = null;
+const COMMITS = { "confident": "all tokens that the model is 90 % sure of, at least one", "one": "one token", "four": "four tokens" };
+let about, running = null, lanes = [];
 
-async function begin() {
+async function connect() {
   about = await (await fetch("/page/about.json")).json();
   $("model").textContent = `${about.model} · ready`;
   $("key-field").hidden = !about.key;
@@ -17,7 +18,8 @@ async function begin() {
   for (const side of ["first", "second"]) {
     about.policies.forEach(({ name }) => $(`${side}-policy`).add(new Option(name)));
     Object.keys(RULES).forEach(rule => $(`${side}-rule`).add(new Option(rule)));
-    $(`${side}-policy`).onchange = () => describe(side);
+    $(`${side}-policy`).onchange = () => { $(`${side}-options`).value = ""; describe(side); };
+    $(`${side}-rule`).onchange = () => describe(side);
   }
   choose("first", about.defaults.policy, "confident");
   choose("second", "none", "one");
@@ -30,14 +32,14 @@ function choose(side, spec, rule) {
   $(`${side}-policy`).value = name;
   $(`${side}-options`).value = spec.slice(name.length + 1);
   $(`${side}-rule`).value = rule;
-  describe(side, true);
+  describe(side);
 }
 
-function describe(side, keep = false) {
-  const policy = about.policies[$(`${side}-policy`).selectedIndex];
-  if (!keep) $(`${side}-options`).value = "";
-  $(`${side}-options`).placeholder = policy.options || "none";
-  $(`${side}-hint`).textContent = policy.what ? `Recomputes ${policy.what}.` : "";
+function describe(side) {
+  const { options, what } = about.policies[$(`${side}-policy`).selectedIndex];
+  $(`${side}-options`).placeholder = options || "it has none";
+  $(`${side}-hint`).textContent = (what ? `Recomputes ${what}. ` : "") +
+    `Commits ${COMMITS[$(`${side}-rule`).value]} in a pass.` + (options ? ` Options: ${options}.` : "");
 }
 
 function take() {
@@ -59,7 +61,7 @@ function lane(side) {
   const { policy } = settings(side), rule = $(`${side}-rule`).value;
   const title = policy === "none" && rule === "one" ? "plain decoding" : policy;
   const known = about.problems.find(problem => problem.question === $("prompt").value);
-  return new Lane(`${title} · ${SAID[rule]}`, known ? known.answer : null);
+  return new Lane(`${title} · ${SAID[rule]}`, rule, known ? known.answer : null);
 }
 
 // Follow a run: each event to the lane at once, or into a list to be shown later.
@@ -67,7 +69,8 @@ async function follow(side, take, signal) {
   for await (const event of canvases(settings(side), $("key").value, signal)) take(event);
 }
 
-function lay(...lanes) {
+function lay(...fresh) {
+  lanes = fresh;
   $("lanes").replaceChildren(...lanes.map(one => one.root));
   if ($("lanes").getBoundingClientRect().top > innerHeight - 200) $("lanes").scrollIntoView();
 }
@@ -80,30 +83,31 @@ async function run(signal) {
   await follow("first", event => show(only, event), signal);
 }
 
-// Each decoder has the engine to itself: the first is recorded, then shown at the speed it had while
-// the second decodes.
+// Two decoders at once would slow each other down. So the first runs alone and is recorded; while the
+// second runs, the record is played at the speed of the first.
 async function race(signal) {
   const [first, second] = [lane("first"), lane("second")], tape = [];
   lay(first, second);
-  first.state("recording …");
+  first.state("decoding, shown later …");
+  second.state("waiting …");
   await follow("first", event => tape.push(event), signal);
-  const live = follow("second", event => { show(second, event); align(first, second); }, signal);
-  const replay = play(tape, event => { show(first, event); align(first, second); }, signal);
+  const live = follow("second", event => { show(second, event); align(); }, signal);
+  const replay = play(tape, event => { show(first, event); align(); }, signal);
   await Promise.all([live, replay]);
   verdict(first, second);
 }
 
 async function play(tape, take, signal) {
-  const begun = performance.now();
+  const started = performance.now();
   for (const event of tape) {
-    const wait = (event.seconds || 0) * 1000 - (performance.now() - begun);
+    const wait = (event.seconds || 0) * 1000 - (performance.now() - started);
     if (wait > 0) await new Promise(done => setTimeout(done, wait));
     signal.throwIfAborted();
     take(event);
   }
 }
 
-function align(...lanes) {
+function align() {
   const span = Math.max(...lanes.map(one => one.span));
   lanes.filter(one => one.steps.length).forEach(one => one.until(span));
 }
@@ -113,7 +117,8 @@ function verdict(first, second) {
   const sooner = a.seconds <= b.seconds ? first : second, factor = Math.max(a.seconds, b.seconds) / Math.min(a.seconds, b.seconds);
   $("verdict").textContent = `${sooner.find(".name").textContent} was done ${factor.toFixed(1)}× sooner. ` +
     `The decoder computed ${(100 * first.rows / second.rows).toFixed(0)} % of the rival's rows. ` +
-    `Their answers are ${a.text === b.text ? "the same" : "different"}. Each had the engine to itself.`;
+    `Their answers are ${a.text === b.text ? "the same" : "different"}. Each had the engine to itself.` +
+    (first.rule === second.rule ? "" : " They commit differently: for the cache's share alone, give both the same tokens a step.");
   $("verdict").hidden = false;
 }
 
@@ -135,10 +140,7 @@ async function start(job) {
 function fail(error) {
   $("error").textContent = error instanceof TypeError ? "The server cannot be reached." : `The server says: ${error.message}`;
   $("error").hidden = false;
-  for (const one of document.querySelectorAll(".lane")) {
-    if (!one.querySelector("rect")) one.remove(); // it never began
-    else if (one.querySelector(".state").textContent !== "done") one.querySelector(".state").textContent = "failed";
-  }
+  for (const one of lanes) one.steps.length ? one.halt("failed") : one.root.remove();
 }
 
 function rest() {
@@ -150,7 +152,7 @@ function rest() {
 function stop() {
   if (!running) return;
   running.abort();
-  document.querySelectorAll(".lane .state").forEach(state => { if (state.textContent !== "done") state.textContent = "stopped"; });
+  lanes.forEach(one => one.halt("stopped"));
   rest();
 }
 
@@ -160,4 +162,4 @@ $("stop").onclick = stop;
 $("example").onchange = take;
 $("another").onclick = () => { $("example").selectedIndex = ($("example").selectedIndex + 1) % about.problems.length; take(); };
 $("prompt").onkeydown = event => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("form").requestSubmit(); };
-begin().catch(() => { $("model").textContent = "not reachable"; });
+connect().catch(() => { $("model").textContent = "not reachable"; });
