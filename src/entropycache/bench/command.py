@@ -16,8 +16,8 @@ from entropycache.bench.cases import file_cases, problem_cases
 from entropycache.bench.comparison import Arm, Case, Row, interleave
 from entropycache.bench.random_models import random_engine
 from entropycache.bench.scaling import scale
+from entropycache.config.fields import Spec, converted
 from entropycache.config.generation import PLAIN, GenerationConfig
-from entropycache.config.specs import Spec, converted
 from entropycache.engine.engine import Engine, load
 from entropycache.errors import OptionError
 from entropycache.io import results as files

@@ -9,7 +9,7 @@ import dataclasses
 import re
 from typing import Any
 
-from entropycache.config.specs import Spec, build
+from entropycache.config.fields import Spec, build
 from entropycache.errors import OptionError
 from entropycache.io.user_code import imported
 from entropycache.policies.base import Policy, PredictionRows, own_rows
