@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,6 +96,57 @@ def test_a_resumed_trace_is_appended_to_under_the_names_of_the_records(engines, 
     assert set(trace.requests) == {"a", "b", "c"}
     assert trace.requests["b"].canvas[0] == 1, "opened again by the second run"
     assert all(r.steps[0]["step"] == 0 for r in trace.requests.values())
+
+
+def test_a_trace_in_use_is_refused_before_a_step_and_stays_as_it_is(engines, tmp_path):
+    engine, path = engines("llada"), tmp_path / "t.jsonl"
+    with TraceWriter(path, engine.text, "x") as writer:
+        engine.generate([1], on_step=writer.write, **OPTIONS)
+        before = path.read_bytes()
+        for resumed in (False, True):
+            with (
+                pytest.raises(OptionError, match="t.jsonl: cannot be written: another run"),
+                TraceWriter(path, engine.text, "x", resumed=resumed),
+            ):
+                pass
+        assert path.read_bytes() == before
+
+
+def test_what_is_no_trace_is_not_resumed_stays_as_it_is_and_is_free_again(engines, tmp_path):
+    text, path = engines("llada").text, tmp_path / "t.jsonl"
+    path.write_text("notes\n{")
+    for _ in range(2):
+        with pytest.raises(RecordError, match="not JSON"), TraceWriter(path, text, "x", None, True):
+            pass
+        assert path.read_text() == "notes\n{"
+
+
+@pytest.mark.parametrize("there", [None, b""])
+def test_a_trace_resumed_where_there_is_none_starts_with_its_header(engines, tmp_path, there):
+    engine, path = engines("llada"), tmp_path / "t.jsonl"
+    if there is not None:
+        path.write_bytes(there)
+    with TraceWriter(path, engine.text, "x", resumed=True) as writer:
+        engine.generate([1], on_step=writer.write, **OPTIONS)
+    assert read_trace(path).header["model"] == "x"
+
+
+def test_a_torn_line_of_a_resumed_trace_is_gone_once_a_step_is_written(engines, traced, tmp_path):
+    path, _ = traced("llada")
+    whole, engine = path.read_bytes(), engines("llada")
+    path.write_bytes(whole + b'{"request": "torn')
+    with TraceWriter(path, engine.text, "x", ["next"], resumed=True) as writer:
+        engine.generate([1], on_step=writer.write, **OPTIONS)
+    assert path.read_bytes().startswith(whole + b'{"request": "next"')
+
+
+def test_a_trace_on_a_full_device_ends_in_one_sentence(engines):
+    engine = engines("llada")
+    with (
+        pytest.raises(OptionError, match="^/dev/full: cannot be written: No space left on device$"),
+        TraceWriter(Path("/dev/full"), engine.text, "x") as writer,
+    ):
+        engine.generate([1], on_step=writer.write, **OPTIONS)
 
 
 def test_pictures_tell_recomputed_positions_from_cached_ones(traced, tmp_path):

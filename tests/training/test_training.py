@@ -551,6 +551,28 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     assert (tmp_path / "cut" / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_log_loses_its_torn_line_and_is_locked_while_the_run_lasts(
+    tokenizer, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(Trainer, "validation_loss", lambda self: {})
+    (tmp_path / "log.jsonl").write_text('{"step": 0}\n{"step": 1, "lo')
+    first, second = (Trainer(config(2), tokenizer, tmp_path, compiled=False) for _ in range(2))
+    said = []
+
+    def evaluate(network):
+        with pytest.raises(OptionError, match="log.jsonl: cannot be written: another run") as found:
+            second.run(every=2, evaluate=lambda network: {})
+        said.append(str(found.value))
+        return {}
+
+    first.run(every=1, evaluate=evaluate)
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [0, 1, 2]
+    assert len(said) == 2 and second.position.step == 0
+    second.run(every=2, evaluate=lambda network: {})
+    assert second.position.step == 2, "the lock goes with the run"
+
+
 def test_the_parts_of_a_step_differ_in_length_and_objective_and_share_its_rows(
     tokenizer, tmp_path, monkeypatch
 ):

@@ -1,10 +1,10 @@
-"""What ``entropycache generate`` and ``policies`` do once their options are read: one prompt, a
-file of them, a conversation; a table.
+"""The work of ``entropycache generate`` and ``policies`` once their options are read.
+
+That is one prompt, a file of them, a conversation, or the table of policies.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -20,7 +20,7 @@ from entropycache.config.generation import GenerationConfig
 from entropycache.engine.engine import Engine
 from entropycache.engine.output import Completion, Frame
 from entropycache.errors import OptionError, PromptError, RecordError
-from entropycache.io.jsonl import drop_unfinished_line
+from entropycache.io.jsonl import JsonlWriter
 from entropycache.io.prompt_file import Record, read_records, unfinished
 from entropycache.io.tokenizer import Prompt
 from entropycache.observers.trace import TraceWriter
@@ -32,7 +32,7 @@ from entropycache.policies.saved import CALIBRATED
 def generate_one(
     engine: Engine, model: str, prompt: Prompt, config: GenerationConfig, trace: Path | None
 ) -> Completion:
-    """Decode one prompt."""
+    """Return the completion of one prompt; ``trace`` is a file for its steps."""
     with TraceWriter(trace, engine.text, model) if trace else nullcontext() as writer:
         on_step = writer.write if writer else None
         completion = engine.generate(prompt, config, on_step=on_step)
@@ -45,7 +45,7 @@ def generate_one(
 def fill_in(
     engine: Engine, model: str, prompt: Prompt, options: dict[str, Any], trace: Path | None
 ) -> Completion:
-    """Fill in the masks of one prompt."""
+    """Return one prompt with its masks filled in; ``trace`` is a file for its steps."""
     with TraceWriter(trace, engine.text, model) if trace else nullcontext() as writer:
         return engine.infill(prompt, on_step=writer.write if writer else None, **options)
 
@@ -58,20 +58,32 @@ def generate_file(
     batch_size: int,
     trace: Path | None,
 ) -> None:
-    """Decode the records that the output file lacks, with a progress bar."""
-    _check(engine, records)
-    left = unfinished(records, output, model)
-    there, names = len(records) - len(left), [record.id for record in left]
-    writer = TraceWriter(trace, engine.text, model, names, resumed=bool(there)) if trace else None
-    with writer or nullcontext():
-        on_step = writer.write if writer else None
-        done = decode_file(engine, left, output, model, batch_size, on_step)
-        failed = sum(c.error is not None for c in track(done, "decoding", total=len(left)))
-    print(f"{len(left)} prompts decoded, {there} were there already, {failed} failed: {output}")
+    """Decode the records that the output file lacks, with a progress bar.
+
+    Raises ``OptionError`` where a file cannot be written or another process is writing to it, and
+    ``RecordError`` for a record that the engine cannot decode. Finished lines stay.
+    """
+    with JsonlWriter(output, f"--output {output}") as file:
+        _check(engine, records)
+        left = unfinished(records, file, model)
+        there, names = len(records) - len(left), [record.id for record in left]
+        # What is said to a person must not stand between the lines of an output on stdout.
+        console = Console(stderr=file.to_stdout)
+        steps = TraceWriter(trace, engine.text, model, names, bool(there)) if trace else None
+        with steps or nullcontext():
+            on_step = steps.write if steps else None
+            done = decode_file(engine, left, file, model, batch_size, on_step)
+            watched = track(done, "decoding", total=len(left), console=console)
+            failed = sum(completion.error is not None for completion in watched)
+    said = f"{len(left)} prompts decoded, {there} were there already, {failed} failed: {output}"
+    print(said, file=console.file)
 
 
 def read_prompts(path: Path, base: GenerationConfig) -> list[Record]:
-    """The records of a file of prompts, their policies checked as well."""
+    """Return the records of a file of prompts, their policies checked as well.
+
+    Raises ``RecordError`` with the number of a wrong line.
+    """
     return read_records(path, base, _check_policy)
 
 
@@ -92,25 +104,17 @@ def _check(engine: Engine, records: list[Record]) -> None:
 def decode_file(
     engine: Engine,
     records: list[Record],
-    output: Path,
+    output: JsonlWriter,
     model: str,
     batch_size: int,
     on_step: Callable[[Frame], None] | None = None,
 ) -> Iterator[Completion]:
-    """Decode ``records`` and append each completion to ``output`` as it finishes."""
-    try:
-        if output.exists():
-            drop_unfinished_line(output)
-        file = output.open("a", encoding="utf-8")
-    except OSError as error:
-        raise OptionError(f"--output {output}: cannot be written: {error.strerror}") from error
+    """Decode ``records``, and yield each completion once ``output`` holds it."""
     jobs = [(record.prompt, record.config) for record in records]
-    with file:
-        for i, completion in engine.run(jobs, batch_size, on_step):
-            line = {"id": records[i].id, "key": records[i].key(model), **asdict(completion)}
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
-            yield completion
+    for i, completion in engine.run(jobs, batch_size, on_step):
+        record = records[i]
+        output.write({"id": record.id, "key": record.key(model), **asdict(completion)})
+        yield completion
 
 
 def list_policies() -> None:
@@ -125,8 +129,9 @@ def list_policies() -> None:
 
 
 def converse(engine: Engine, config: GenerationConfig) -> None:
-    """Read messages from the terminal and answer each, until an empty line or the end of input. A
-    message that cannot be decoded is refused, and the conversation goes on.
+    """Answer each message read from the terminal, until an empty line or the end of input.
+
+    A message that cannot be decoded is refused, and the conversation goes on.
     """
     messages: list[dict[str, str]] = []
     while question := _ask():

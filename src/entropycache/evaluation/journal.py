@@ -1,5 +1,4 @@
-"""What a run has finished, appended at once to files beside its output, so that a killed run goes
-on where it was.
+"""The journal of an evaluation: finished results beside its output, for a killed run to go on from.
 
 It knows keys and JSON values, nothing of what they mean.
 """
@@ -11,63 +10,58 @@ import json
 from glob import escape
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from entropycache.errors import OptionError, RecordError
-from entropycache.io.jsonl import drop_unfinished_line, read_lines
+from entropycache.errors import RecordError
+from entropycache.io.jsonl import JsonlWriter, read_finished_lines
 
 
 def digest(*parts: Any) -> str:
-    """A short digest of what decides a result, this package's version included."""
+    """Return a short digest of what decides a result, this package's version included."""
     text = json.dumps([version("entropycache"), *parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Journal:
-    """Finished results by key, one line each; every rank appends to a file of its own and reads
-    all.
+    """Finished results by key, one line each, of all ranks of an evaluation.
 
     ``FILE.json`` has ``FILE.partial.jsonl``, and ``FILE.partial.RANK.jsonl`` for further ranks.
+    Each rank locks and appends to its own file, and reads all of them when it opens. Raises
+    ``OptionError`` where its file cannot be written or another process has it, and ``RecordError``
+    for a line that is no journal's.
     """
 
     def __init__(self, output: Path, rank: int = 0) -> None:
         self._output = output
         self._found: dict[str, dict[str, Any]] = {}
-        for path in self._files():
-            self._read(path)
         suffix = f".{rank}" if rank else ""
         own = output.with_name(f"{output.stem}.partial{suffix}.jsonl")
+        self._file = JsonlWriter(own, f"--output {output}")
         try:
-            if own.exists():
-                drop_unfinished_line(own)
-            self._file = own.open("a", encoding="utf-8")
-        except OSError as error:
-            raise OptionError(f"--output {output}: cannot be written: {error.strerror}") from error
+            # Read once the lock is there: no other process adds to the own file from here on.
+            for path in self._files():
+                self._read(path)
+        except BaseException:
+            self._file.close()
+            raise
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The result under ``key``, if it is there."""
+        """Return the result under ``key``, or ``None`` where there is none."""
         return self._found.get(key)
 
     def add(self, key: str, result: dict[str, Any]) -> None:
         """Keep a result; it is on disk when this returns."""
         self._found[key] = result
-        self._file.write(json.dumps({"key": key, **result}, ensure_ascii=False) + "\n")
-        self._file.flush()
+        self._file.write({"key": key, **result})
 
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     def remove(self) -> None:
-        """Delete the files of all ranks, once their results stand elsewhere."""
+        """Delete the files of all ranks, once the report holds their results."""
         for path in self._files():
             path.unlink(missing_ok=True)
 
@@ -77,7 +71,7 @@ class Journal:
         return sorted(path for paths in found for path in paths)
 
     def _read(self, path: Path) -> None:
-        for number, line in read_lines(path, unfinished=True):
+        for number, line in read_finished_lines(path):
             if not isinstance(line, dict) or not isinstance(line.get("key"), str):
                 raise RecordError(f"{path}, line {number}: not a line of an evaluation's journal")
             self._found[line.pop("key")] = line

@@ -5,23 +5,22 @@ Format, version 1, one JSON object a line. The first line is ``{"trace": 1, "mod
 the ``start`` of the generated region, and the ``prompt``'s tokens as text. A line with ``step`` is
 one step: ``reason``, ``full``, ``rows`` (computed positions; absent where all were), ``window``,
 ``positions``, ``tokens``, ``confidence`` and ``entropy`` (nats) of what was committed, and its
-``text``. A request that is opened again, by a run that was resumed, begins anew.
+``text``. A request that is opened again, by a run that was resumed, starts anew.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from entropycache.engine.output import Frame
-from entropycache.errors import OptionError, RecordError
-from entropycache.io.jsonl import drop_unfinished_line, read_lines
+from entropycache.errors import RecordError
+from entropycache.io.jsonl import JsonlWriter, read_finished_lines
 from entropycache.io.tokenizer import Text
 
 VERSION = 1
@@ -30,9 +29,11 @@ VERSION = 1
 class TraceWriter:
     """Writes frames to a file; give its ``write`` to ``Engine.generate`` as ``on_step``.
 
-    The file is opened at the first step, so that a request that is refused leaves an older trace
-    alone. ``names`` are the requests' names by number; without them the numbers stay. ``resumed``
-    appends to a trace that is there already.
+    The file is locked from ``__enter__``, or from the first step, until ``__exit__``. It changes at
+    the first step, so that a request that is refused leaves an older trace alone. ``names`` are the
+    requests' names by number; without them the numbers stay. ``resumed`` appends to a trace that is
+    there already. Opening raises ``OptionError`` where the file cannot be written or another
+    process writes to it, and ``RecordError`` where what is to be resumed is no trace.
     """
 
     def __init__(
@@ -47,10 +48,12 @@ class TraceWriter:
         self._text = text
         self._model = model
         self._names = names
-        self._resumed = resumed and path.exists()
-        self._file: IO[str] | None = None
+        self._resumed = resumed
+        self._file: JsonlWriter | None = None
+        self._header: dict[str, Any] | None = None
 
     def __enter__(self) -> TraceWriter:
+        self._file = self._open()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -58,7 +61,7 @@ class TraceWriter:
             self._file.close()
 
     def write(self, frame: Frame) -> None:
-        """Add one step, and before a request's first one the canvas it began with."""
+        """Add one step, and before a request's first one its initial canvas."""
         step, commit = frame.step, frame.step.commit
         name = self._names[step.request] if self._names else step.request
         if step.index == 0:
@@ -87,27 +90,31 @@ class TraceWriter:
     def _put(self, record: dict[str, Any]) -> None:
         if self._file is None:
             self._file = self._open()
-        self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
-        self._file.flush()
+        if self._header is not None:
+            self._file.write(self._header)
+            self._header = None
+        self._file.write(record)
 
-    def _open(self) -> IO[str]:
-        try:
-            if self._resumed:
+    def _open(self) -> JsonlWriter:
+        file = JsonlWriter(self._path)
+        if self._resumed and not file.empty:
+            try:
                 read_trace(self._path)
-                drop_unfinished_line(self._path)
-                return self._path.open("a", encoding="utf-8")
-            file = self._path.open("w", encoding="utf-8")
-        except OSError as error:
-            raise OptionError(f"{self._path}: cannot be written: {error.strerror}") from error
-        header = {"trace": VERSION, "model": self._model, "mask_id": self._text.mask_id}
-        file.write(json.dumps(header) + "\n")
+            except RecordError:
+                file.close()
+                raise
+        else:
+            file.start_over()
+            self._header = {"trace": VERSION, "model": self._model, "mask_id": self._text.mask_id}
         return file
 
 
 @dataclass
 class TracedRequest:
-    """One request of a trace: its initial canvas, where generation begins, prompt pieces, and its
-    step records.
+    """One request of a trace.
+
+    ``canvas`` holds the initial token ids, ``(length,)``, and ``start`` is the first generated
+    position. ``prompt`` are the prompt's tokens as text, ``steps`` the records of the steps.
     """
 
     canvas: NDArray[np.int64]
@@ -116,7 +123,7 @@ class TracedRequest:
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def canvases(self) -> Iterator[NDArray[np.int64]]:
-        """The canvas after each step."""
+        """Yield the canvas after each step, a copy of its own each time."""
         canvas = self.canvas.copy()
         for step in self.steps:
             canvas[step["positions"]] = step["tokens"]
@@ -125,18 +132,19 @@ class TracedRequest:
 
 @dataclass
 class Trace:
-    """A trace file, read: its header and its requests by name."""
+    """The content of a trace file: its header and its requests by name."""
 
     header: dict[str, Any]
     requests: dict[str | int, TracedRequest]
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a trace. One whose writing was cut short is read as far as it goes; a file that is not a
-    trace, or of another version, raises ``RecordError`` with the line.
+    """Return the content of a trace; one whose writing was cut short is read as far as it goes.
+
+    Raises ``RecordError`` with the line for a file that is not a trace, or of another version.
     """
     trace = Trace({}, {})
-    for number, line in read_lines(path, unfinished=True):
+    for number, line in read_finished_lines(path):
         try:
             _take(trace, line)
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from entropycache.io.jsonl import read_lines
+from entropycache.io.jsonl import read_finished_lines
 
 TITLES = {
     "val": "validation loss (nats a token)",
@@ -16,10 +16,13 @@ TITLES = {
 
 
 def draw_curves(log: Path, path: Path) -> None:
-    """A panel for each kind of number in the log, over millions of tokens."""
+    """Draw a panel for each kind of number in the log, over millions of tokens, as a PNG.
+
+    A log without such a number gives no picture. Raises ``RecordError`` where it cannot be read.
+    """
     from matplotlib.figure import Figure
 
-    entries = [entry for _, entry in read_lines(log, unfinished=True)]
+    entries = [entry for _, entry in read_finished_lines(log)]
     found = {kind: lines for kind in TITLES if (lines := _lines(entries, kind))}
     if not found:
         return

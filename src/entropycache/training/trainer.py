@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from entropycache.errors import OptionError
-from entropycache.io.jsonl import drop_unfinished_line
+from entropycache.io.jsonl import JsonlWriter
 from entropycache.models.full_pass import hidden_states
 from entropycache.models.loading import native_bfloat16
 from entropycache.models.random_init import random_network
@@ -87,8 +87,6 @@ class Trainer:
         )
         if saved:
             self._restore(saved)
-        if (folder / "log.jsonl").exists():
-            drop_unfinished_line(folder / "log.jsonl")
         (folder / "train.json").write_text(json.dumps(asdict(config), indent=1))
         self._forward: Callable[..., Tensor] = hidden_states
         # Half as fast again after a minute for each length of batch, where products of matrices
@@ -100,10 +98,11 @@ class Trainer:
 
     def run(self, every: int, evaluate: Callable[[Transformer], dict[str, float]]) -> None:
         """Train to the configured step; every ``every`` steps save, and log validation loss and
-        ``evaluate``'s numbers.
+        ``evaluate``'s numbers. Raises ``OptionError`` where another run writes to the log.
         """
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-        with Progress(*columns, TimeRemainingColumn()) as progress:
+        self.log = JsonlWriter(self.folder / "log.jsonl")
+        with self.log, Progress(*columns, TimeRemainingColumn()) as progress:
             bar = progress.add_task(
                 "training", total=self.config.steps, completed=self.position.step
             )
@@ -243,5 +242,4 @@ class Trainer:
         return self._stage(step).rate * min(1.0, (step + 1) / config.warmup, left)
 
     def _log(self, **numbers: float) -> None:
-        with (self.folder / "log.jsonl").open("a") as file:
-            file.write(json.dumps(numbers) + "\n")
+        self.log.write(numbers)
