@@ -121,6 +121,15 @@ def test_what_is_no_trace_is_not_resumed_stays_as_it_is_and_is_free_again(engine
         assert path.read_text() == "notes\n{"
 
 
+def test_a_new_trace_takes_the_place_of_an_older_one(engines, traced):
+    path, _ = traced("llada")
+    engine = engines("llada")
+    with TraceWriter(path, engine.text, "later", ["a"]) as writer:
+        engine.generate([1], on_step=writer.write, **OPTIONS)
+    trace = read_trace(path)
+    assert trace.header["model"] == "later" and set(trace.requests) == {"a"}
+
+
 @pytest.mark.parametrize("there", [None, b""])
 def test_a_trace_resumed_where_there_is_none_starts_with_its_header(engines, tmp_path, there):
     engine, path = engines("llada"), tmp_path / "t.jsonl"
