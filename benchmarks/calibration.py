@@ -14,7 +14,7 @@ import common
 
 from entropycache import GenerationConfig, load
 from entropycache.analysis.calibrate import agreement, calibrate
-from entropycache.io.problems import LEARNT, held_out
+from entropycache.io.problems import DEFAULT_TASKS, held_out
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--unseen", type=int, default=60)
-    parser.add_argument("--tasks", default=",".join(LEARNT))
+    parser.add_argument("--tasks", default=",".join(DEFAULT_TASKS))
     parser.add_argument("--targets", default="0.99,0.95")
     parser.add_argument("--dtype", default="auto")
     options = parser.parse_args()

@@ -12,7 +12,7 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from entropycache.bench.cases import problem_cases
-from entropycache.bench.comparison import Arm, Case, Row, interleave
+from entropycache.bench.comparison import Candidate, Case, Result, interleave
 from entropycache.io.environment import command
 from entropycache.io.problems import HeldOut
 from entropycache.io.results import write_json
@@ -20,12 +20,12 @@ from entropycache.io.results import write_json
 RESULTS = Path(__file__).parent / "results"
 
 
-def compared(arms: Sequence[Arm], cases: Sequence[Case]) -> list[Row]:
-    """All arms on all cases, telling speeds on the way; after Ctrl-C the cases that all did."""
-    rows: list[Row] = []
+def compared(candidates: Sequence[Candidate], cases: Sequence[Case]) -> list[Result]:
+    """All candidates on all cases, telling speeds on the way; after Ctrl-C those that all did."""
+    rows: list[Result] = []
     try:
-        for i, rows in enumerate(interleave(arms, cases), 1):
-            speeds = ", ".join(f"{row.arm.name} {row.speed:.1f}" for row in rows)
+        for i, rows in enumerate(interleave(candidates, cases), 1):
+            speeds = ", ".join(f"{row.candidate.name} {row.speed:.1f}" for row in rows)
             print(f"{i}/{len(cases)} tokens/s: {speeds}", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         complete = min(len(row.parts) for row in rows)

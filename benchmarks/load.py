@@ -14,7 +14,7 @@ from typing import Any
 
 import common
 
-from entropycache.io.problems import LEARNT
+from entropycache.io.problems import DEFAULT_TASKS
 
 POLICIES = (
     *("none", "entropy", "entropy:tau=0.3,k=16", "fast-dual", "fast-prefix", "d2", "elastic"),
@@ -81,7 +81,7 @@ def _take(reply: Reply, event: dict[str, Any], began: float) -> None:
 def requests(count: int, lengths: tuple[int, ...] = LENGTHS) -> list[dict[str, Any]]:
     """Requests of mixed lengths, policies and rules, the same at every call."""
     draw = random.Random(5)
-    problems = common.problems(LEARNT, 30)
+    problems = common.problems(DEFAULT_TASKS, 30)
     return [
         {
             "prompt": draw.choice(problems).question[: draw.choice((20, 60, 120))],

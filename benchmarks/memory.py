@@ -23,7 +23,14 @@ def peak() -> float:
 
 def main() -> None:
     """Decode a few steps and compare the peak with the tensor that must not exist."""
-    shape = replace(HALF_BILLION, width=256, layers=2, heads=4, kv_heads=4, mlp_width=512)
+    shape = replace(
+        HALF_BILLION,
+        hidden_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        intermediate_size=512,
+    )
     engine = engine_of(shape, LLADA)
     engine.generate([1, 2, 3], gen_length=8)
     before = peak()

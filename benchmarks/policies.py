@@ -15,10 +15,10 @@ import common
 
 from entropycache import GenerationConfig, load
 from entropycache.bench.cases import problem_cases
-from entropycache.bench.comparison import Arm
+from entropycache.bench.comparison import Candidate
 from entropycache.bench.report import numbers
 from entropycache.config.generation import PLAIN
-from entropycache.io.problems import LEARNT
+from entropycache.io.problems import DEFAULT_TASKS
 
 POLICIES = (
     *("none", "entropy", "fast-prefix", "fast-dual", "d2:variant=released", "d2:variant=paper"),
@@ -50,7 +50,7 @@ def main() -> None:
     """Read the options, run, save."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--tasks", default=",".join(LEARNT))
+    parser.add_argument("--tasks", default=",".join(DEFAULT_TASKS))
     parser.add_argument("--shots", type=int, default=0, help="worked examples in front of each")
     parser.add_argument("--plain", action="store_true", help="also decode the whole region plainly")
     parser.add_argument("--dtype", default="auto")
@@ -61,13 +61,15 @@ def main() -> None:
         parser.error(f"unknown rules {', '.join(sorted(unknown))}; known: {', '.join(RULES)}")
     cases = problem_cases(tasks, options.count, options.shots)
     engine = load("tiny", dtype=options.dtype)
-    arms = [Arm("plain", engine, PLAIN)] if options.plain else []
+    candidates = [Candidate("plain", engine, PLAIN)] if options.plain else []
     for title, policies, settings in map(RULES.__getitem__, asked):
-        arms += [
-            Arm(f"{title}/{policy}", engine, GenerationConfig.of(policy=policy, **settings))
+        candidates += [
+            Candidate(
+                f"{title}/{policy}", engine, GenerationConfig().merge(policy=policy, **settings)
+            )
             for policy in policies
         ]
-    rows = common.compared(arms, cases)
+    rows = common.compared(candidates, cases)
     found = numbers(rows)
     for name, row in found.items():
         rule, _, _ = name.partition("/")

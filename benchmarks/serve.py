@@ -33,7 +33,7 @@ import torch
 from load import Reply, ask, requests, soak
 
 from entropycache import GenerationConfig, load
-from entropycache.io.problems import LEARNT
+from entropycache.io.problems import DEFAULT_TASKS
 
 CONCURRENCIES = (1, 4, 16)
 GEN_LENGTH = 64
@@ -107,8 +107,8 @@ async def batch(port: int, bodies: list[dict[str, Any]], concurrency: int) -> li
 def measure(port: int, rounds: int) -> dict[str, dict[str, Row]]:
     """Every concurrency, every way of decoding, round after round."""
     rows = {name: {str(c): Row() for c in CONCURRENCIES} for name in KINDS}
-    problems = common.problems(LEARNT, 48)
-    prompts = itertools.cycle(load("tiny").text.encode(p.chat).tolist() for p in problems)
+    problems = common.problems(DEFAULT_TASKS, 48)
+    prompts = itertools.cycle(load("tiny").tokenizer.encode(p.chat).tolist() for p in problems)
     for kind in KINDS.values():
         asyncio.run(ask(port, {"prompt": next(prompts), "gen_length": GEN_LENGTH, **kind}))
     for _, concurrency in itertools.product(range(rounds), CONCURRENCIES):
@@ -126,7 +126,7 @@ def measure(port: int, rounds: int) -> dict[str, dict[str, Row]]:
 def company(count: int = 32) -> dict[str, str]:
     """How many answers are the same alone and among 16 others, token for token, in each dtype."""
     config = GenerationConfig(gen_length=GEN_LENGTH, **KINDS["entropy"])
-    prompts = [p.chat for p in common.problems(LEARNT, count)]
+    prompts = [p.chat for p in common.problems(DEFAULT_TASKS, count)]
     found = {}
     for dtype in ("float32", "bfloat16"):
         engine = load("tiny", dtype=dtype, device="cpu")
@@ -196,7 +196,7 @@ def main() -> None:
         "serve",
         dtype=options.dtype,
         gen_length=GEN_LENGTH,
-        tasks=LEARNT,
+        tasks=DEFAULT_TASKS,
         decoding=KINDS,
         by_concurrency=numbers,
         same_alone_and_among_16=company(),

@@ -16,47 +16,45 @@ import torch
 
 from entropycache import Engine, GenerationConfig, load
 from entropycache.bench.cases import problem_cases
-from entropycache.bench.comparison import Arm, Case, Row
+from entropycache.bench.comparison import Candidate, Case, Result
 from entropycache.bench.report import numbers
 from entropycache.config.generation import PLAIN
-from entropycache.io.problems import LEARNT, held_out
+from entropycache.io.problems import DEFAULT_TASKS, held_out
 from entropycache.models.loading import native_bfloat16
 
 TAUS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 99.0)
 
 SEVERAL = {"window": 32, "threshold": 0.9}
-ALL = GenerationConfig.of(PLAIN, policy="entropy", early_stop=True, **SEVERAL)
-NO_CACHE = GenerationConfig.of(ALL, policy="none")
+ALL = PLAIN.merge(policy="entropy", early_stop=True, **SEVERAL)
+NO_CACHE = ALL.merge(policy="none")
 MAIN = {"plain": PLAIN, "all together": ALL, "all but the cache": NO_CACHE}
 ALONE = {
-    "cache alone": GenerationConfig.of(PLAIN, policy="entropy"),
-    "several tokens alone": GenerationConfig.of(PLAIN, **SEVERAL),
-    "early stop alone": GenerationConfig.of(PLAIN, early_stop=True),
+    "cache alone": PLAIN.merge(policy="entropy"),
+    "several tokens alone": PLAIN.merge(**SEVERAL),
+    "early stop alone": PLAIN.merge(early_stop=True),
 }
 REMOVED = {
-    "all but several tokens": GenerationConfig.of(
-        PLAIN, policy="entropy", early_stop=True, window=32
-    ),
-    "all but early stop": GenerationConfig.of(PLAIN, policy="entropy", **SEVERAL),
+    "all but several tokens": PLAIN.merge(policy="entropy", early_stop=True, window=32),
+    "all but early stop": PLAIN.merge(policy="entropy", **SEVERAL),
 }
 
 
-def faster(engines: list[Engine], name: str, config: GenerationConfig, case: Case) -> Arm:
+def faster(engines: list[Engine], name: str, config: GenerationConfig, case: Case) -> Candidate:
     """The configuration on the engine whose dtype is faster for it on a case that is not counted:
     the best of two runs each.
     """
-    rows = [Row(Arm(name, engine, config, model="tiny")) for engine in engines]
+    rows = [Result(Candidate(name, engine, config, model="tiny")) for engine in engines]
     for _ in range(2):
         for row in rows:
             row.add(case)
-    return min(rows, key=lambda row: min(done.seconds for done in row.done)).arm
+    return min(rows, key=lambda row: min(done.seconds for done in row.done)).candidate
 
 
 def main() -> None:
     """Read the options, run, save."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--tasks", default=",".join(LEARNT))
+    parser.add_argument("--tasks", default=",".join(DEFAULT_TASKS))
     parser.add_argument("--shots", type=int, default=0, help="worked examples in front of each")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--sweep", action="store_true", help="a row each tau instead")
@@ -68,7 +66,7 @@ def main() -> None:
     configs = MAIN | (ALONE if options.parts else REMOVED if options.removed else {})
     if options.sweep:
         configs = {"all but the cache": NO_CACHE}
-        configs |= {f"tau {t:g}": GenerationConfig.of(ALL, policy=f"entropy:tau={t}") for t in TAUS}
+        configs |= {f"tau {t:g}": ALL.merge(policy=f"entropy:tau={t}") for t in TAUS}
     native = native_bfloat16(torch.device("cpu"))  # elsewhere float32 is faster
     engines = [load("tiny", dtype=d) for d in (("bfloat16", "float32") if native else ("float32",))]
     tried = Case(held_out(tasks[0])[-1].chat)
@@ -84,7 +82,7 @@ def main() -> None:
         tasks=tasks,
         shots=options.shots,
         rows=numbers(rows),
-        correct_by_task={row.arm.name: row.by_group() for row in rows},
+        correct_by_task={row.candidate.name: row.by_group() for row in rows},
     )
 
 

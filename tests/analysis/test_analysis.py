@@ -51,7 +51,7 @@ def test_drift_is_that_between_exact_passes(family, engines):
     engine = engines(family, "float64")
     prompt = [5, 6, 7]
     frames = list(engine.stream(prompt, ONE, policy="none"))
-    mask = engine.text.mask_id
+    mask = engine.tokenizer.mask_id
     canvases = [[*prompt, *[mask] * 12], *(frame.canvas.tolist() for frame in frames)]
     found = list(transitions(engine, [prompt], ONE))
     assert len(found) == 11, "the last commit has no pass after it"

@@ -1,4 +1,4 @@
-"""Measuring: clocks count every second once and change nothing, arms take turns, and what is
+"""Measuring: clocks count every second once and change nothing, candidates take turns, and what is
 compared is what was asked for.
 """
 
@@ -18,7 +18,7 @@ from entropycache import GenerationConfig
 from entropycache.bench import attribution, comparison, foreign
 from entropycache.bench.cases import file_cases, problem_cases
 from entropycache.bench.command import Matrix, options_of
-from entropycache.bench.comparison import Arm, Case, Row, interleave
+from entropycache.bench.comparison import Candidate, Case, Result, interleave
 from entropycache.bench.random_models import HALF_BILLION, SHAPES, random_engine
 from entropycache.bench.report import numbers
 from entropycache.bench.scaling import scale
@@ -61,7 +61,7 @@ def test_time_within_a_part_is_counted_once_as_the_inner_ones(seconds):
 def test_a_watched_run_decodes_the_same_and_leaves_nothing_behind(policy, engines):
     engine = engines("llada", "float32")
     config = replace(SHORT, policy=policy)
-    row = Row(Arm("watched", engine, config))
+    row = Result(Candidate("watched", engine, config))
     row.add(Case([1, 2, 3]))
     assert type(engine.runner.recorder) is NullRecorder
     assert row.done[0].token_ids == engine.generate([1, 2, 3], config).token_ids
@@ -76,13 +76,15 @@ def test_every_case_meets_every_arm_and_arms_take_turns(engines, monkeypatch):
     seen = []
     original = comparison._decoded
 
-    def noted(arm, case, clock):
-        seen.append((arm.name, case.prompt[0]))
-        return original(arm, case, clock)
+    def noted(candidate, case, clock):
+        seen.append((candidate.name, case.prompt[0]))
+        return original(candidate, case, clock)
 
     monkeypatch.setattr(comparison, "_decoded", noted)
-    arms = [Arm(name, engine, replace(SHORT, policy=name)) for name in ("none", "entropy")]
-    rows = list(interleave(arms, [Case([i]) for i in (1, 2, 3)]))[-1]
+    candidates = [
+        Candidate(name, engine, replace(SHORT, policy=name)) for name in ("none", "entropy")
+    ]
+    rows = list(interleave(candidates, [Case([i]) for i in (1, 2, 3)]))[-1]
     counted = seen[2:]
     assert counted == [
         *(("none", 1), ("entropy", 1)),
@@ -93,9 +95,9 @@ def test_every_case_meets_every_arm_and_arms_take_turns(engines, monkeypatch):
 
 
 def test_numbers_of_an_arm_beside_itself(tiny):
-    arm = Arm("none", tiny, GenerationConfig(policy="none", gen_length=64))
+    candidate = Candidate("none", tiny, GenerationConfig(policy="none", gen_length=64))
     cases = problem_cases(["aiw", "products"], 4)
-    (row,) = list(interleave([arm], cases))[-1]
+    (row,) = list(interleave([candidate], cases))[-1]
     found = row.numbers(row)
     assert found["speed_up"] == 1
     assert found["speed_up_interval_95"] == (1, 1)
@@ -150,24 +152,31 @@ def test_intervals():
 def test_taking_one_ingredient_away_takes_that_one(engines):
     engine = engines("llada", "float32")
     config = GenerationConfig(gen_length=24, threshold=0.9, window=32)
-    arms = {arm.name: arm for arm in attribution.arms(engine, config)}
-    plain, cached = arms["plain"].config, arms["the cache alone"].config
+    candidates = {candidate.name: candidate for candidate in attribution.candidates(engine, config)}
+    plain, cached = candidates["plain"].config, candidates["the cache alone"].config
     assert (plain.policy, plain.tokens_per_step, plain.early_stop) == ("none", 1, False)
     assert (cached.policy, cached.tokens_per_step, cached.early_stop) == ("entropy", 1, False)
-    assert arms["all but early stop"].config == replace(config, early_stop=False)
-    assert arms["all together"].config == config
-    assert len(arms) == 3 + 2 * 3 + 1
+    assert candidates["all but early stop"].config == replace(config, early_stop=False)
+    assert candidates["all together"].config == config
+    assert len(candidates) == 3 + 2 * 3 + 1
     with pytest.raises(OptionError, match="no ingredient"):
-        attribution.arms(engine, plain)
+        attribution.candidates(engine, plain)
 
 
 def test_nothing_but_the_ingredient_goes(engines):
     engine = engines("llada", "float32")
-    elastic = attribution.arms(engine, GenerationConfig(gen_length=24, policy="elastic"))
-    assert {arm.config.window for arm in elastic} == {16}, "the window that Elastic-Cache prefers"
-    sampler = attribution.arms(engine, GenerationConfig(gen_length=24, alg="entropy", steps=8))
-    assert {arm.config.steps for arm in sampler} == {8, 24}
-    names = [arm.name for arm in attribution.arms(engine, GenerationConfig(policy="dllm"))]
+    elastic = attribution.candidates(engine, GenerationConfig(gen_length=24, policy="elastic"))
+    assert {candidate.config.window for candidate in elastic} == {16}, (
+        "the window that Elastic-Cache prefers"
+    )
+    sampler = attribution.candidates(
+        engine, GenerationConfig(gen_length=24, alg="entropy", steps=8)
+    )
+    assert {candidate.config.steps for candidate in sampler} == {8, 24}
+    names = [
+        candidate.name
+        for candidate in attribution.candidates(engine, GenerationConfig(policy="dllm"))
+    ]
     assert "the cache alone" in names and not any("head" in name for name in names)
 
 
@@ -205,13 +214,13 @@ def test_a_foreign_function_stands_in_the_same_table(engines, monkeypatch, tmp_p
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     engine = engines("llada", "float32")
-    arm = Arm("theirs", engine, SHORT, foreign.load_foreign("theirs:generate"))
-    row = Row(arm)
+    candidate = Candidate("theirs", engine, SHORT, foreign.load_foreign("theirs:generate"))
+    row = Result(candidate)
     row.add(Case([1, 2]))
     assert row.done[0].token_ids == [7] * 24
     assert row.done[0].answer_tokens == 24
     with pytest.raises(OptionError, match="short returned 1 token ids; gen_length is 24"):
-        Row(replace(arm, foreign=foreign.load_foreign("theirs:short"))).add(Case([1, 2]))
+        Result(replace(candidate, foreign=foreign.load_foreign("theirs:short"))).add(Case([1, 2]))
 
 
 def test_a_foreign_function_keeps_its_own_defaults(engines):
@@ -221,20 +230,22 @@ def test_a_foreign_function_keeps_its_own_defaults(engines):
         seen.append((steps, gen_length, threshold, block_length, window))
         return torch.zeros(1, gen_length, dtype=torch.long)
 
-    arm = Arm("theirs", engines("llada", "float32"), GenerationConfig(gen_length=8), theirs)
-    Row(arm).add(Case([1]))
+    candidate = Candidate(
+        "theirs", engines("llada", "float32"), GenerationConfig(gen_length=8), theirs
+    )
+    Result(candidate).add(Case([1]))
     assert seen == [(7, 8, 0.9, 4, 32)], "what is in force, and nothing for what is not"
 
     def broken(prompt_ids):
         raise KeyError("theirs")
 
     with pytest.raises(OptionError, match="broken: KeyError"):
-        Row(replace(arm, foreign=broken)).add(Case([1]))
+        Result(replace(candidate, foreign=broken)).add(Case([1]))
 
 
 def test_models_and_lengths_are_compared_with_their_own(engines):
-    arms = [
-        Arm(
+    candidates = [
+        Candidate(
             f"{policy} {family} {length}",
             engines(family),
             replace(SHORT, policy=policy, gen_length=length),
@@ -243,7 +254,7 @@ def test_models_and_lengths_are_compared_with_their_own(engines):
         for length in (8, 16)
         for policy in ("none", "entropy")
     ]
-    found = numbers(list(interleave(arms, [Case([1, 2]), Case([3])]))[-1])
+    found = numbers(list(interleave(candidates, [Case([1, 2]), Case([3])]))[-1])
     for name, row in found.items():
         policy, family, length = name.split()
         assert row["compared_with"] == f"none {family} {length}"
@@ -253,8 +264,8 @@ def test_models_and_lengths_are_compared_with_their_own(engines):
 
 def test_answers_of_no_tokens_have_no_speed(tiny):
     ends = GenerationConfig(gen_length=8)
-    arms = [Arm(p, tiny, replace(ends, policy=p)) for p in ("none", "entropy")]
-    found = numbers(list(interleave(arms, [Case([3, 4, 5]), Case([3, 4, 5])]))[-1])
+    candidates = [Candidate(p, tiny, replace(ends, policy=p)) for p in ("none", "entropy")]
+    found = numbers(list(interleave(candidates, [Case([3, 4, 5]), Case([3, 4, 5])]))[-1])
     assert found["none"]["answer_tokens"] == 0, "this prompt is answered by an end token"
     assert found["entropy"]["speed_up"] is None
     assert found["entropy"]["speed_up_interval_95"] is None
@@ -280,23 +291,31 @@ def test_rules_are_decoding_options():
     }
     with pytest.raises(OptionError, match="treshold"):
         options_of("treshold=0.8")
-    arms = Matrix(policies=("none", "d2"), rules=("threshold=0.9", "tokens_per_step=2")).arms()
-    assert [arm.name for arm in arms] == [
+    candidates = Matrix(
+        policies=("none", "d2"), rules=("threshold=0.9", "tokens_per_step=2")
+    ).candidates()
+    assert [candidate.name for candidate in candidates] == [
         "plain",
         "none, threshold=0.9",
         "d2, threshold=0.9",
         "none, tokens_per_step=2",
         "d2, tokens_per_step=2",
     ]
-    assert arms[0].config.early_stop is False and arms[0].config.block_length == 32
-    assert arms[-1].config.tokens_per_step == 2 and arms[-1].config.threshold is None
+    assert candidates[0].config.early_stop is False and candidates[0].config.block_length == 32
+    assert candidates[-1].config.tokens_per_step == 2 and candidates[-1].config.threshold is None
 
 
 def test_published_shapes_have_their_published_sizes():
     def count(shape):
-        heads, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-        layer = shape.width * (2 * heads + 2 * kv) + 3 * shape.width * shape.mlp_width
-        return (shape.layers * layer + 2 * shape.width * shape.vocab_size) / 1e9
+        heads, kv = (
+            shape.num_attention_heads * shape.head_dim,
+            shape.num_key_value_heads * shape.head_dim,
+        )
+        layer = (
+            shape.hidden_size * (2 * heads + 2 * kv)
+            + 3 * shape.hidden_size * shape.intermediate_size
+        )
+        return (shape.num_hidden_layers * layer + 2 * shape.hidden_size * shape.vocab_size) / 1e9
 
     assert count(SHAPES["llada-8b"][0]) == pytest.approx(8.02, abs=0.01)
     assert count(SHAPES["dream-7b"][0]) == pytest.approx(7.62, abs=0.01)
@@ -306,7 +325,15 @@ def test_published_shapes_have_their_published_sizes():
 
 
 def test_scaling_tells_full_from_partial_steps(monkeypatch):
-    small = replace(HALF_BILLION, width=32, layers=2, heads=4, kv_heads=4, head_dim=8, mlp_width=64)
+    small = replace(
+        HALF_BILLION,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        head_dim=8,
+        intermediate_size=64,
+    )
     named = {"small": (replace(small, vocab_size=300), SHAPES["llada-8b"][1])}
     monkeypatch.setattr("entropycache.bench.random_models.SHAPES", named)
     engine = random_engine("small", dtype=torch.float32)

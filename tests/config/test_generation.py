@@ -40,7 +40,7 @@ from entropycache.errors import OptionError
 )
 def test_a_wrong_setting_says_what_is_accepted(options, said):
     with pytest.raises(OptionError, match=said):
-        GenerationConfig.of(**options)
+        GenerationConfig().merge(**options)
 
 
 INF, NAN = float("inf"), float("nan")
@@ -107,14 +107,14 @@ def test_a_field_without_bounds_may_stand_among_options():
 
 def test_options_replace_their_alternatives():
     base = GenerationConfig(block_length=32, steps=64)
-    found = GenerationConfig.of(base, threshold=0.5, window=16)
+    found = base.merge(threshold=0.5, window=16)
     assert (found.threshold, found.steps) == (0.5, None)
     assert (found.window, found.block_length) == (16, None)
-    assert GenerationConfig.of(base, seed=3).steps == 64
+    assert base.merge(seed=3).steps == 64
 
 
 def test_values_from_json_become_the_declared_types():
-    found = GenerationConfig.of(stop="x", confidence="margin", temperature=1, threshold=1)
+    found = GenerationConfig().merge(stop="x", confidence="margin", temperature=1, threshold=1)
     assert found.stop == ("x",)
     assert found.confidence is Confidence.MARGIN
     assert isinstance(found.temperature, float)

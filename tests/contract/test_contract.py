@@ -63,7 +63,7 @@ combinations = pytest.mark.parametrize(
 
 
 def settings(policy: str, options: dict[str, object]) -> GenerationConfig:
-    return GenerationConfig.of(policy=policy, gen_length=LENGTH, early_stop=False, **options)
+    return GenerationConfig().merge(policy=policy, gen_length=LENGTH, early_stop=False, **options)
 
 
 def trace_of(engine, prompt, config):
@@ -98,14 +98,14 @@ def test_prompt_and_committed_tokens_never_change(engines, family, policy, optio
 
 
 def check_invariants(engine, prompt, config, steps):
-    before = np.array(prompt + [engine.text.mask_id] * LENGTH)
+    before = np.array(prompt + [engine.tokenizer.mask_id] * LENGTH)
     for count, frame in enumerate(engine.stream(prompt, config)):
         assert (np.diff(frame.step.rows) > 0).all(), "ascending, each once"
         assert not frame.step.full or len(frame.step.rows) == len(before)
         if not count:
             assert frame.step.full
             assert frame.step.rows.tolist() == list(range(len(before)))
-        committed = before != engine.text.mask_id
+        committed = before != engine.tokenizer.mask_id
         assert (frame.canvas[committed] == before[committed]).all()
         changed = np.flatnonzero(frame.canvas != before)
         assert changed.tolist() == frame.step.commit.positions.tolist()
@@ -113,7 +113,7 @@ def check_invariants(engine, prompt, config, steps):
         assert np.isin(changed, frame.step.plan.predict).all()
         assert 0 <= frame.step.work <= len(before), "a pass may have nothing to do"
         before = frame.canvas
-    assert (before != engine.text.mask_id).all(), "no mask is left at the end"
+    assert (before != engine.tokenizer.mask_id).all(), "no mask is left at the end"
     assert count < max(LENGTH, steps)
 
 
@@ -139,7 +139,7 @@ def test_the_same_seed_gives_the_same_trace(engines, family, policy):
     for rule in (RULES[-2], DREAM[0], {"threshold": 0.6, "window": 4}):
         if combines(policy, rule):
             config = settings(policy, rule)
-            config = GenerationConfig.of(config, temperature=0.8, top_p=0.9, seed=3)
+            config = config.merge(temperature=0.8, top_p=0.9, seed=3)
             first, second = (trace_of(engine, PROMPTS[0], config) for _ in range(2))
             assert first == second
 
@@ -169,7 +169,7 @@ def test_a_policy_that_needs_an_order_is_refused_without_one(engines, rule):
 @pytest.mark.parametrize("policy", SPECS)
 def test_infilling_fills_the_masks_and_changes_nothing_else(engines, family, policy):
     engine = engines(family)
-    mask = engine.text.mask_id
+    mask = engine.tokenizer.mask_id
     given = [3, mask, 5, mask, mask, 8, 9, 2, mask, 4, mask, mask, mask, 6]
     rules = (
         {"tokens_per_step": 1, "order": "left-to-right", "block_length": 4},

@@ -19,7 +19,7 @@ from entropycache.core.steps import Commit
 from entropycache.engine.stopping import StopCriteria
 from entropycache.errors import CheckpointError, NonFiniteLogitsError, OptionError, PromptError
 from entropycache.io.problems import held_out
-from entropycache.io.tokenizer import Text
+from entropycache.io.tokenizer import Tokenizer
 from tests.conftest import DATA, FAMILIES
 
 PLAIN = GenerationConfig(policy="none", tokens_per_step=1, block_length=8, gen_length=16)
@@ -60,13 +60,13 @@ def test_an_empty_prompt_is_a_canvas_of_masks(engines):
 
 
 def test_a_text_prompt_and_a_chat_go_through_the_tokenizer(tiny):
-    ids = tiny.text.encode("1 + 1 =")
-    assert tiny.text.decode(ids) == "1 + 1 ="
-    chat = tiny.text.encode([{"role": "user", "content": "1 + 1 ="}])
+    ids = tiny.tokenizer.encode("1 + 1 =")
+    assert tiny.tokenizer.decode(ids) == "1 + 1 ="
+    chat = tiny.tokenizer.encode([{"role": "user", "content": "1 + 1 ="}])
     assert len(chat) > len(ids)
-    text = tiny.text.tokenizer.decode(chat.tolist())
+    text = tiny.tokenizer.backend.decode(chat.tolist())
     assert text.endswith("<|start_header_id|>assistant<|end_header_id|>\n\n")
-    assert len(tiny.text.encode("")) == 0
+    assert len(tiny.tokenizer.encode("")) == 0
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_logits_can_be_worked_on(engines):
 
 
 def test_a_chat_that_the_template_refuses_says_so(tiny, monkeypatch):
-    monkeypatch.setattr(tiny.text.tokenizer, "chat_template", "{{ raise_exception('no') }}")
+    monkeypatch.setattr(tiny.tokenizer.backend, "chat_template", "{{ raise_exception('no') }}")
     with pytest.raises(PromptError, match="template refuses this chat: no"):
         tiny.generate([{"role": "user", "content": "x"}])
 
@@ -141,24 +141,26 @@ def test_early_stop_gives_the_same_text_with_fewer_passes(tiny, policy):
         assert short.finish_reason == whole.finish_reason
         assert len(short.commits) < len(whole.commits)
         # The same steps up to the first end token; from then on nothing behind it.
-        ended = [[short.token_ids[p] in tiny.text.end_ids for p in step] for step in short.commits]
+        ended = [
+            [short.token_ids[p] in tiny.tokenizer.end_ids for p in step] for step in short.commits
+        ]
         first = next(i for i, ends in enumerate(ended) if any(ends))
         assert short.commits[: first + 1] == whole.commits[: first + 1]
         end = min(short.commits[first])
         assert all(p < end for step in short.commits[first + 1 :] for p in step)
         assert len(short.token_ids) == len(whole.token_ids) == 48
-        assert tiny.text.mask_id not in short.token_ids
+        assert tiny.tokenizer.mask_id not in short.token_ids
 
 
 def ending_with(engine: Engine, ids: list[int], stop: int):
     """An engine whose network fills position i of the region with ids[i], most certain first."""
-    vocabulary = engine.network.shape.vocab_size
+    vocabulary = engine.network.config.vocab_size
 
     def network(tokens, positions, attend, arrange, wanted):
         x = torch.zeros(len(tokens), 4)
-        engine_shape = engine.network.shape
-        for layer in range(engine_shape.layers):
-            shape = (len(tokens), engine_shape.heads, engine_shape.head_dim)
+        engine_shape = engine.network.config
+        for layer in range(engine_shape.num_hidden_layers):
+            shape = (len(tokens), engine_shape.num_attention_heads, engine_shape.head_dim)
             attend(layer, *(torch.zeros(shape),) * 3)
         x[:, 0] = positions
         return x[wanted()]
@@ -247,7 +249,7 @@ class Letters:
 )
 def test_stop_strings_give_the_same_text_early_and_late(ids, stop, stride, order):
     """Whatever the strings, however many tokens a step, in whatever order they are committed."""
-    text = Text(Letters(), 0, frozenset({99}), 100)
+    text = Tokenizer(Letters(), 0, frozenset({99}), 100)
     places = list(range(len(ids)))
     order.shuffle(places)
     canvas = Canvas(np.zeros(len(ids), np.int64), 0, 0)
@@ -283,7 +285,7 @@ def test_stream_yields_every_canvas(engines):
     done = engine.generate([1, 2], PLAIN)
     assert [len(f.canvas) for f in frames] == [18] * 16
     assert frames[-1].canvas[2:].tolist() == done.token_ids
-    masked = [(f.canvas == engine.text.mask_id).sum() for f in frames]
+    masked = [(f.canvas == engine.tokenizer.mask_id).sum() for f in frames]
     assert masked == list(range(15, -1, -1))
 
 
@@ -320,13 +322,13 @@ def test_a_model_that_prefers_the_mask_token_still_finishes(engines, monkeypatch
 
     def masks(hidden):
         logits = head(hidden)
-        logits[:, engine.text.mask_id] = 1e4
+        logits[:, engine.tokenizer.mask_id] = 1e4
         return logits
 
     monkeypatch.setattr(engine.network, "logits", masks)
     done = engine.generate([1], PLAIN)
     assert done.forwards == 16
-    assert engine.text.mask_id not in done.token_ids
+    assert engine.tokenizer.mask_id not in done.token_ids
 
 
 class Loaded(nn.Module):

@@ -31,10 +31,10 @@ class Idle:
 
 
 def request(engine, policy, rule, prompt=(4, 5, 6), masks=12, width=4) -> Request:
-    canvas = np.array([*prompt, *[engine.text.mask_id] * masks])
+    canvas = np.array([*prompt, *[engine.tokenizer.mask_id] * masks])
     strategy = Strategy(Sliding(width), ByConfidence(), rule)
-    sequence = Sequence(canvas, engine.text.mask_id, len(prompt))
-    stopping = StopCriteria(engine.text, early=False)
+    sequence = Sequence(canvas, engine.tokenizer.mask_id, len(prompt))
+    stopping = StopCriteria(engine.tokenizer, early=False)
     return Request(0, sequence, policy, strategy, Sampler(Sampling()), stopping)
 
 
@@ -58,13 +58,13 @@ def test_a_partial_pass_is_the_published_forward_with_stale_keys_and_values(engi
     engine = engines(family, "float64")
     found = list(decode([request(engine, EntropyCache(tau=99.0, k=1), Idle())], engine.runner))
     first, second = found[0], found[1]
-    canvas = np.array([4, 5, 6, *[engine.text.mask_id] * 12])
+    canvas = np.array([4, 5, 6, *[engine.tokenizer.mask_id] * 12])
     stale = keys_and_values(engine, canvas)
     canvas[first.commit.positions] = first.commit.tokens
     hidden = by_hand(engine, canvas, second.rows, stale)
-    sources = engine.family.sources(second.plan.predict)
+    sources = engine.family.prediction_rows(second.plan.predict)
     logits = engine.network.logits(hidden[torch.from_numpy(np.searchsorted(second.rows, sources))])
-    logits[:, engine.text.mask_id] = torch.finfo(torch.float64).min
+    logits[:, engine.tokenizer.mask_id] = torch.finfo(torch.float64).min
     expected = logits.softmax(-1).max(-1).values
     np.testing.assert_allclose(second.scores.confidence, expected.numpy(), rtol=1e-9)
 
@@ -134,7 +134,7 @@ def test_sequences_of_a_batch_rewrite_their_own_positions_only(engines):
     """Unequal rows to refresh per sequence, scattered to the right slot and place."""
     engine = engines("llada")
     runner = engine.runner
-    mask = engine.text.mask_id
+    mask = engine.tokenizer.mask_id
     a, b = (Sequence(np.array([p, 7, mask, mask, mask]), mask, 2) for p in (3, 4))
     requests = [
         Request(i, s, NoCache(), None, Sampler(Sampling()), None) for i, s in enumerate((a, b))
@@ -160,7 +160,7 @@ def test_no_pass_holds_a_canvas_times_vocabulary_tensor(engines, monkeypatch):
     from entropycache.engine import scoring
 
     engine = engines("llada")
-    vocabulary, length = engine.network.shape.vocab_size, 64
+    vocabulary, length = engine.network.config.vocab_size, 64
     monkeypatch.setattr(scoring, "CHUNK_ENTRIES", 10 * vocabulary)
     seen = []
     head = engine.network.logits

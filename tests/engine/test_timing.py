@@ -66,13 +66,13 @@ def test_a_policy_that_sleeps_5_ms_a_decision_is_charged_5_ms_a_decision(engines
 
 def test_the_choice_of_rows_is_the_decisions(engines, clock, monkeypatch):
     engine = engines("llada")
-    own = engine.family.sources
+    own = engine.family.prediction_rows
 
     def slow(positions):
         clock.spend(2)
         return own(positions)
 
-    monkeypatch.setattr(engine.runner, "family", replace(engine.family, sources=slow))
+    monkeypatch.setattr(engine.runner, "family", replace(engine.family, prediction_rows=slow))
     assert milliseconds(engine, NoCache())["decision"] == 2.0
 
 
@@ -92,7 +92,7 @@ def test_looks_into_a_pass_are_the_decisions(engines, clock):
             clock.spend(1)
             return False
 
-    layers = engine.network.shape.layers
+    layers = engine.network.config.num_hidden_layers
     assert milliseconds(engine, Watching())["decision"] == 4.0 * layers
 
 
@@ -116,7 +116,7 @@ def test_attention_weights_cost_what_they_take_beyond_fused_attention(engines, c
     class Watching(NoCache):
         watches = True
 
-    layers = engine.network.shape.layers
+    layers = engine.network.config.num_hidden_layers
     found = milliseconds(engine, Watching())
     assert (found["decision"], found["network"], found[MEASURING]) == (
         *(3.0 * layers, 2.0 * layers, 2.0 * layers),
@@ -129,7 +129,7 @@ def test_kept_inputs_and_drifted_values_are_the_decisions(engines, clock, monkey
     from entropycache.engine.feature_pass import DLLMCachePass
 
     engine = engines("llada")
-    layers = engine.network.shape.layers
+    layers = engine.network.config.num_hidden_layers
     kept, drifted = RaggedBatch._keep_inputs, DLLMCachePass._drifted
 
     def slow(original):

@@ -218,8 +218,8 @@ def test_worked_examples_are_earlier_turns_and_never_asked(tiny):
     problems = held_out("aiw")
     for sample, problem in zip(results["samples"]["held-out:aiw"], problems, strict=False):
         prompt = sample["arguments"][0][0]
-        expected = tiny.text.encode(with_examples(problem, problems[-8:]))
-        assert tokens(tiny.text, prompt) == expected.tolist()
+        expected = tiny.tokenizer.encode(with_examples(problem, problems[-8:]))
+        assert tokens(tiny.tokenizer, prompt) == expected.tolist()
     assert results["n-samples"]["held-out:aiw"] == {"original": 192, "effective": 2}
 
 
@@ -253,8 +253,8 @@ def test_a_long_text_is_scored_in_pieces_that_cover_it_once(tiny, monkeypatch):
     )
     lm = EntropyCacheLM(tiny)
     text = "12 + 34 = 46 " * 700
-    ids = tokens(tiny.text, Templated(text))
-    room = tiny.network.shape.max_positions - 2
+    ids = tokens(tiny.tokenizer, Templated(text))
+    room = tiny.network.config.max_position_embeddings - 2
     assert len(ids) > room
     found = lm.loglikelihood_rolling([request(text, kind="loglikelihood_rolling")])
     assert sum((target for _, target in seen), []) == ids
@@ -264,7 +264,7 @@ def test_a_long_text_is_scored_in_pieces_that_cover_it_once(tiny, monkeypatch):
 
 
 def test_context_and_continuation_are_tokenized_as_one(tiny):
-    text = tiny.text
+    text = tiny.tokenizer
     whole = tokens(text, "12 + 34 = 46")
     prefix, target = pair(text, "12 + 34 = ", "46")
     assert prefix + target == whole and prefix == tokens(text, "12 + 34 =")
@@ -272,14 +272,14 @@ def test_context_and_continuation_are_tokenized_as_one(tiny):
     chat = EntropyCacheLM(tiny).apply_chat_template([{"role": "user", "content": "2 + 2"}])
     prefix, target = pair(text, chat, "4")
     assert prefix == text.encode([{"role": "user", "content": "2 + 2"}]).tolist()
-    assert text.tokenizer.decode(target) == "4"
+    assert text.backend.decode(target) == "4"
 
 
 def test_an_open_last_message_is_continued(tiny):
     lm = EntropyCacheLM(tiny)
     chat = [{"role": "user", "content": "2 + 2"}, {"role": "assistant", "content": "It is"}]
     assert lm.apply_chat_template(chat, add_generation_prompt=False).endswith("It is")
-    assert lm.chat_template(True) == tiny.text.tokenizer.chat_template
+    assert lm.chat_template(True) == tiny.tokenizer.backend.chat_template
     assert lm.chat_template(False) is None and lm.tokenizer_name == "engine"
 
 

@@ -17,13 +17,13 @@ from entropycache.evaluation.likelihood import (
     llada_draws,
     log_likelihood,
 )
-from entropycache.io.tokenizer import Text
+from entropycache.io.tokenizer import Tokenizer
 from tests.conftest import FAMILIES
 
 PREFIX, TARGET = [5, 9, 3, 7], [11, 4, 8, 2, 6]
 
 
-class Tokenizer:
+class FramesOnly:
     """As much of a tokenizer as frames need."""
 
     bos_token_id, eos_token_id = 12, 13
@@ -33,11 +33,11 @@ class Tokenizer:
 
 
 def with_tokenizer(engine: Engine) -> Engine:
-    text = engine.text
+    text = engine.tokenizer
     return Engine(
         engine.network,
         engine.family,
-        Text(Tokenizer(), text.mask_id, text.end_ids, text.vocab_size),  # type: ignore[arg-type]
+        Tokenizer(FramesOnly(), text.mask_id, text.end_ids, text.vocab_size),  # type: ignore[arg-type]
     )
 
 
@@ -45,7 +45,7 @@ def by_hand(engine: Engine, ids: list[int], start: int, mask: list[int]) -> floa
     """The sum of log p over the masked tokens, from the logits of one full pass."""
     canvas = list(ids)
     for place in mask:
-        canvas[start + place] = engine.text.mask_id
+        canvas[start + place] = engine.tokenizer.mask_id
     scores = engine.logits(canvas).double().log_softmax(dim=-1)
     shift = 1 if engine.family.model_type == "Dream" else 0
     return sum(float(scores[start + place - shift, ids[start + place]]) for place in mask)
@@ -136,7 +136,7 @@ def test_greedy_is_what_plain_decoding_gives(engines, family):
 def test_an_empty_target_costs_nothing_and_one_too_long_is_refused(engines):
     engine = engines("llada")
     assert log_likelihood(engine, PREFIX, [], 4, 0, 8) == (0.0, 0)
-    longest = engine.network.shape.max_positions
+    longest = engine.network.config.max_position_embeddings
     with pytest.raises(PromptError, match=f"this model has {longest}"):
         log_likelihood(engine, PREFIX, [1] * longest, 4, 0, 8)
 

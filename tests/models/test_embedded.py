@@ -20,9 +20,9 @@ def test_it_is_a_llada_checkpoint_of_at_most_32_megabytes():
 
 
 def test_its_tokenizer_knows_mask_end_and_chat_and_writes_digits_one_by_one(tiny):
-    tokenizer = tiny.text.tokenizer
-    assert tokenizer.convert_tokens_to_ids("<|mdm_mask|>") == tiny.text.mask_id
-    assert tokenizer.eos_token_id in tiny.text.end_ids
+    tokenizer = tiny.tokenizer.backend
+    assert tokenizer.convert_tokens_to_ids("<|mdm_mask|>") == tiny.tokenizer.mask_id
+    assert tokenizer.eos_token_id in tiny.tokenizer.end_ids
     assert tokenizer.convert_ids_to_tokens(tokenizer.encode("#### 4821"))[-4:] == list("4821")
     assert tokenizer.chat_template
 

@@ -240,5 +240,5 @@ def test_a_tokenizer_of_vocabulary_and_merges_is_read_as_dream_publishes_it(tmp_
     config = {"tokenizer_class": "DreamTokenizer", "added_tokens_decoder": added}
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     engine = load(str(folder), device="cpu")
-    assert engine.text.encode("hi!").tolist() == [2, 3]
-    assert engine.text.decode(engine.text.encode("hi!")) == "hi!"
+    assert engine.tokenizer.encode("hi!").tolist() == [2, 3]
+    assert engine.tokenizer.decode(engine.tokenizer.encode("hi!")) == "hi!"

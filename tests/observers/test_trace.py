@@ -23,7 +23,7 @@ def traced(engines, tmp_path):
 
     def make(family):
         engine, path = engines(family), tmp_path / "run.jsonl"
-        with TraceWriter(path, engine.text, family) as writer:
+        with TraceWriter(path, engine.tokenizer, family) as writer:
             done = engine.generate([[1, 2, 3], [9, 8, 7, 6, 5]], on_step=writer.write, **OPTIONS)
         return path, done
 
@@ -78,10 +78,10 @@ def test_a_trace_that_was_cut_short_is_read_as_far_as_it_goes(traced, tmp_path):
 
 def test_a_refused_request_leaves_an_older_trace_alone(engines, tmp_path):
     (tmp_path / "old").write_text("precious")
-    with TraceWriter(tmp_path / "old", engines("llada").text, "x"):
+    with TraceWriter(tmp_path / "old", engines("llada").tokenizer, "x"):
         pass
     assert (tmp_path / "old").read_text() == "precious"
-    writer = TraceWriter(tmp_path / "no" / "folder", engines("llada").text, "x")
+    writer = TraceWriter(tmp_path / "no" / "folder", engines("llada").tokenizer, "x")
     with pytest.raises(OptionError, match="cannot be written"):
         engines("llada").generate([1], on_step=writer.write, **OPTIONS)
 
@@ -89,7 +89,7 @@ def test_a_refused_request_leaves_an_older_trace_alone(engines, tmp_path):
 def test_a_resumed_trace_is_appended_to_under_the_names_of_the_records(engines, tmp_path):
     engine, path = engines("llada"), tmp_path / "t.jsonl"
     for names, resumed in (("ab", False), ("bc", True)):
-        with TraceWriter(path, engine.text, "x", list(names), resumed) as writer:
+        with TraceWriter(path, engine.tokenizer, "x", list(names), resumed) as writer:
             engine.generate([[1], [2]], on_step=writer.write, **OPTIONS)
         path.write_bytes(path.read_bytes() + b'{"request": "torn')
     trace = read_trace(path)
@@ -100,20 +100,20 @@ def test_a_resumed_trace_is_appended_to_under_the_names_of_the_records(engines, 
 
 def test_a_trace_in_use_is_refused_before_a_step_and_stays_as_it_is(engines, tmp_path):
     engine, path = engines("llada"), tmp_path / "t.jsonl"
-    with TraceWriter(path, engine.text, "x") as writer:
+    with TraceWriter(path, engine.tokenizer, "x") as writer:
         engine.generate([1], on_step=writer.write, **OPTIONS)
         before = path.read_bytes()
         for resumed in (False, True):
             with (
                 pytest.raises(OptionError, match="t.jsonl: cannot be written: another run"),
-                TraceWriter(path, engine.text, "x", resumed=resumed),
+                TraceWriter(path, engine.tokenizer, "x", resumed=resumed),
             ):
                 pass
         assert path.read_bytes() == before
 
 
 def test_what_is_no_trace_is_not_resumed_stays_as_it_is_and_is_free_again(engines, tmp_path):
-    text, path = engines("llada").text, tmp_path / "t.jsonl"
+    text, path = engines("llada").tokenizer, tmp_path / "t.jsonl"
     path.write_text("notes\n{")
     for _ in range(2):
         with pytest.raises(RecordError, match="not JSON"), TraceWriter(path, text, "x", None, True):
@@ -124,7 +124,7 @@ def test_what_is_no_trace_is_not_resumed_stays_as_it_is_and_is_free_again(engine
 def test_a_new_trace_takes_the_place_of_an_older_one(engines, traced):
     path, _ = traced("llada")
     engine = engines("llada")
-    with TraceWriter(path, engine.text, "later", ["a"]) as writer:
+    with TraceWriter(path, engine.tokenizer, "later", ["a"]) as writer:
         engine.generate([1], on_step=writer.write, **OPTIONS)
     trace = read_trace(path)
     assert trace.header["model"] == "later" and set(trace.requests) == {"a"}
@@ -135,7 +135,7 @@ def test_a_trace_resumed_where_there_is_none_starts_with_its_header(engines, tmp
     engine, path = engines("llada"), tmp_path / "t.jsonl"
     if there is not None:
         path.write_bytes(there)
-    with TraceWriter(path, engine.text, "x", resumed=True) as writer:
+    with TraceWriter(path, engine.tokenizer, "x", resumed=True) as writer:
         engine.generate([1], on_step=writer.write, **OPTIONS)
     assert read_trace(path).header["model"] == "x"
 
@@ -144,7 +144,7 @@ def test_a_torn_line_of_a_resumed_trace_is_gone_once_a_step_is_written(engines, 
     path, _ = traced("llada")
     whole, engine = path.read_bytes(), engines("llada")
     path.write_bytes(whole + b'{"request": "torn')
-    with TraceWriter(path, engine.text, "x", ["next"], resumed=True) as writer:
+    with TraceWriter(path, engine.tokenizer, "x", ["next"], resumed=True) as writer:
         engine.generate([1], on_step=writer.write, **OPTIONS)
     assert path.read_bytes().startswith(whole + b'{"request": "next"')
 
@@ -153,7 +153,7 @@ def test_a_trace_on_a_full_device_ends_in_one_sentence(engines):
     engine = engines("llada")
     with (
         pytest.raises(OptionError, match="^/dev/full: cannot be written: No space left on device$"),
-        TraceWriter(Path("/dev/full"), engine.text, "x") as writer,
+        TraceWriter(Path("/dev/full"), engine.tokenizer, "x") as writer,
     ):
         engine.generate([1], on_step=writer.write, **OPTIONS)
 
@@ -184,7 +184,7 @@ def test_the_page_is_self_contained_and_carries_the_steps(traced, tmp_path):
 
 def test_a_trace_is_written_as_it_goes(engines, tmp_path):
     path = tmp_path / "t.jsonl"
-    with TraceWriter(path, engines("llada").text, "x") as writer:
+    with TraceWriter(path, engines("llada").tokenizer, "x") as writer:
         for frame in engines("llada").stream([1], **OPTIONS):
             before = path.read_text().count("\n") if path.exists() else 0
             writer.write(frame)

@@ -95,7 +95,7 @@ def test_a_cache_that_always_refreshes_reproduces_them_too(engines, family):
     engine = engines(family, "float64")
     plain = [case for case in cases(family) if case["cache"] == "none"]
     for case in plain[::4]:
-        settings = GenerationConfig.of(config(case), policy="entropy:tau=-1")
+        settings = config(case).merge(policy="entropy:tau=-1")
         assert_matches(case, engine.generate(case["prompt"], settings))
 
 
@@ -104,7 +104,7 @@ def test_the_cached_references_are_not_met_by_other_settings(engines):
     engine = engines("llada", "float64")
     for cache in ("prefix", "dual", "d2cache", "dllm"):
         found = [case for case in cases("llada") if case["cache"] == cache]
-        plain = (GenerationConfig.of(config(case), policy="none") for case in found)
+        plain = (config(case).merge(policy="none") for case in found)
         outputs = [engine.generate(c["prompt"], p) for c, p in zip(found[:6], plain, strict=False)]
         assert any(o.token_ids != c["output"] for o, c in zip(outputs, found, strict=False)), cache
 
@@ -116,7 +116,7 @@ def test_the_dream_reference_is_not_met_without_its_shift(engines):
 
     engine = engines("dream", "float64")
     case = next(case for case in cases("dream") if case["cache"] == "none")
-    shifted, engine.runner = engine.runner, Runner(engine.network, LLADA, engine.text.mask_id)
+    shifted, engine.runner = engine.runner, Runner(engine.network, LLADA, engine.tokenizer.mask_id)
     try:
         found = engine.generate(case["prompt"], config(case))
     finally:

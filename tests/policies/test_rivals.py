@@ -200,7 +200,7 @@ def test_watching_a_pass_does_not_change_it(engines, family, spec):
             return next(rows)
 
     assert not Replayed().watches
-    request = engine.request(0, [5, 6, 7], GenerationConfig.of(**options))
+    request = engine.request(0, [5, 6, 7], GenerationConfig().merge(**options))
     request.policy = Replayed()
     from entropycache.engine.loop import decode
 
@@ -217,10 +217,10 @@ def test_drift_in_the_first_layer_recomputes_all_others_whole(engines, family, v
     engine = engines(family, "float64")
     spec = f"elastic:gamma=2,variant={variant}"
     frames = list(engine.stream([5, 6, 7], policy=spec, gen_length=LENGTH, tokens_per_step=1))
-    layers, length = engine.network.shape.layers, 3 + LENGTH
+    layers, length = engine.network.config.num_hidden_layers, 3 + LENGTH
     for frame in frames[1:]:
         step = frame.step
-        sources = engine.family.sources(step.plan.predict)
+        sources = engine.family.prediction_rows(step.plan.predict)
         first = len(np.union1d(step.plan.refresh, sources))
         assert len(step.rows) == length
         assert step.work == (first + (layers - 1) * length) / layers
@@ -231,7 +231,7 @@ def test_drift_in_the_first_layer_recomputes_all_others_whole(engines, family, v
 def test_a_widened_pass_over_an_unchanged_canvas_gives_what_the_full_pass_gave(engines, family):
     """Nothing was committed, so the inputs kept from the full pass are as good as new."""
     engine = engines(family, "float64")
-    settings = GenerationConfig.of(policy="elastic:gamma=2", gen_length=LENGTH, window=4)
+    settings = GenerationConfig().merge(policy="elastic:gamma=2", gen_length=LENGTH, window=4)
     request = engine.request(0, [5, 6, 7], settings)
 
     class Idle:
@@ -290,7 +290,7 @@ def test_elastic_cache_has_a_window_of_its_own_where_none_is_asked_for(engines, 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_dllm_cache_computes_the_first_layer_whole_and_a_share_of_the_others(engines, family):
     engine = engines(family, "float64")
-    layers, length = engine.network.shape.layers, 5 + LENGTH
+    layers, length = engine.network.config.num_hidden_layers, 5 + LENGTH
     for rou, chosen in ((0.0, 0), (0.25, 4), (0.5, 8)):
         options = {"policy": f"dllm:kp=99,kr=99,rou={rou}", "gen_length": LENGTH}
         frames = list(engine.stream([5, 6, 7, 8, 9], tokens_per_step=2, **options))
@@ -312,7 +312,7 @@ def test_weights_are_computed_only_for_the_sequences_that_ask(engines, monkeypat
     monkeypatch.setattr(batch, "attention_weights", counted)
     options = {"gen_length": 8, "tokens_per_step": 8}
     jobs = [
-        ([1] * n, GenerationConfig.of(policy=p, **options))
+        ([1] * n, GenerationConfig().merge(policy=p, **options))
         for n, p in ((1, "none"), (2, "d2"), (3, "entropy"), (4, "dllm"), (5, "elastic"))
     ]
     assert len(dict(engine.run(jobs, batch_size=5))) == 5

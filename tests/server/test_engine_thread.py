@@ -19,7 +19,7 @@ from entropycache.engine.scheduler import Scheduler
 from entropycache.engine.scoring import Sampler, score
 from entropycache.engine.stopping import StopCriteria
 from entropycache.errors import PromptError
-from entropycache.io.tokenizer import Text
+from entropycache.io.tokenizer import Tokenizer
 
 CONFIG = GenerationConfig(policy="none", tokens_per_step=1, window=4, gen_length=8)
 
@@ -69,12 +69,12 @@ def test_the_scheduler_lets_in_what_fits_in_order(engines):
 
 def test_a_gap_before_a_suffix_is_filled_whole_and_nothing_else_changes(engines):
     engine = engines("llada")
-    config = GenerationConfig.of(CONFIG, gen_length=6)
+    config = CONFIG.merge(gen_length=6)
     request = engine.request(0, [4, 5], config, suffix=[7, 8, 9])
     assert len(list(decode([request], engine.runner))) == 6
     canvas = request.sequence.canvas.tolist()
     assert (canvas[:2], canvas[8:]) == ([4, 5], [7, 8, 9])
-    assert engine.text.mask_id not in canvas
+    assert engine.tokenizer.mask_id not in canvas
     done = request.complete()
     assert (done.answer_tokens, done.prompt_tokens) == (6, 5)  # a suffix is given, too
     with pytest.raises(PromptError, match="make 1000000000006 positions"):
@@ -82,16 +82,16 @@ def test_a_gap_before_a_suffix_is_filled_whole_and_nothing_else_changes(engines)
 
 
 def test_a_suffix_may_not_hold_a_mask(tiny):
-    assert tiny.text.decode(tiny.text.encode_rest(" = 42")) == " = 42"
+    assert tiny.tokenizer.decode(tiny.tokenizer.encode_rest(" = 42")) == " = 42"
     with pytest.raises(PromptError, match="mask token"):
-        tiny.text.encode_rest("a<|mdm_mask|>")
+        tiny.tokenizer.encode_rest("a<|mdm_mask|>")
 
 
 def test_ids_are_spelt_with_their_special_tokens(tiny):
-    chat = tiny.text.encode([{"role": "user", "content": "x"}]).tolist()
-    assert tiny.text.encode(tiny.text.spell(chat)).tolist() == chat
+    chat = tiny.tokenizer.encode([{"role": "user", "content": "x"}]).tolist()
+    assert tiny.tokenizer.encode(tiny.tokenizer.spell(chat)).tolist() == chat
     with pytest.raises(PromptError, match="outside the vocabulary"):
-        tiny.text.spell([10**9])
+        tiny.tokenizer.spell([10**9])
 
 
 class Bytes:
@@ -123,7 +123,7 @@ def test_settled_text_only_grows_and_the_whole_begins_with_it(
     data = [*word.encode(), *(b | 0x80 for b in broken)]
     if end is not None:
         data.insert(min(end, len(data)), 1)
-    text = Text(Bytes(), 300, frozenset({1}), 301)
+    text = Tokenizer(Bytes(), 300, frozenset({1}), 301)
     ending = StopCriteria(text, tuple(stop), limit)
     canvas = Canvas(np.full(len(data), 300), 300, 0)
     places = list(range(len(data)))

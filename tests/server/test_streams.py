@@ -123,7 +123,7 @@ def test_pieces_make_the_whole_whatever_is_drawn(server, seed):
 
 
 def test_an_answer_that_begins_with_its_end_is_empty_and_fine(server, monkeypatch):
-    monkeypatch.setattr(server.engine.text, "end_ids", frozenset(range(2, 2048)))
+    monkeypatch.setattr(server.engine.tokenizer, "end_ids", frozenset(range(2, 2048)))
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5}
     found = json.loads(post(f"{server.url}/v1/chat/completions", body))
     (choice,) = found["choices"]

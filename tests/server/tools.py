@@ -17,35 +17,35 @@ import torch
 import uvicorn
 
 from entropycache import Engine, GenerationConfig, load
-from entropycache.io.tokenizer import Text
+from entropycache.io.tokenizer import Tokenizer
+from entropycache.models.config import ModelConfig
 from entropycache.models.llada import LLADA
 from entropycache.models.random_init import random_network
-from entropycache.models.transformer import Shape
 from entropycache.server.app import create_app
 from entropycache.server.service import Service
 from entropycache.server.settings import ServerSettings
 
-SHAPE = Shape(
-    width=32,
-    layers=2,
-    heads=2,
-    kv_heads=2,
+SHAPE = ModelConfig(
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    num_key_value_heads=2,
     head_dim=16,
-    mlp_width=64,
+    intermediate_size=64,
     vocab_size=2048,
-    norm_eps=1e-5,
+    rms_norm_eps=1e-5,
     rope_theta=10_000.0,
-    max_positions=384,
+    max_position_embeddings=384,
 )
 
 
 @functools.cache
-def text() -> Text:
+def text() -> Tokenizer:
     """The embedded model's text side."""
-    return load("tiny", device="cpu").text
+    return load("tiny", device="cpu").tokenizer
 
 
-def small_engine(shape: Shape = SHAPE) -> Engine:
+def small_engine(shape: ModelConfig = SHAPE) -> Engine:
     """Random weights, sure enough of themselves that steps commit several tokens; float32. Each
     call gives another engine with the same weights.
     """

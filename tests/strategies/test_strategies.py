@@ -260,7 +260,7 @@ def test_noisy_orders_draw_by_the_softmax_of_confidence():
     ],
 )
 def test_options_name_the_rules(options, kind, order):
-    made = make_strategy(GenerationConfig.of(gen_length=16, **options))
+    made = make_strategy(GenerationConfig().merge(gen_length=16, **options))
     assert type(made.commits) is kind
     assert type(made.order) is order
     assert isinstance(made.windows, WholeCanvas if "alg" in options else Sliding)
@@ -278,7 +278,7 @@ def test_options_name_the_rules(options, kind, order):
     ],
 )
 def test_options_name_what_is_ranked_by(options, ranked, tempered):
-    sampling = GenerationConfig.of(gen_length=16, **options).sampling
+    sampling = GenerationConfig().merge(gen_length=16, **options).sampling
     assert (sampling.confidence, sampling.tempered) == (ranked, tempered)
 
 
@@ -305,7 +305,7 @@ def test_options_name_what_is_ranked_by(options, ranked, tempered):
 )
 def test_what_would_be_ignored_or_ranks_the_wrong_way_is_refused(options, said):
     with pytest.raises(OptionError, match=said):
-        GenerationConfig.of(**options)
+        GenerationConfig().merge(**options)
 
 
 @pytest.mark.parametrize("rule", [Block(8), Sliding(5)], ids=str)

@@ -20,9 +20,9 @@ from entropycache.cli import app
 from entropycache.engine.engine import load
 from entropycache.errors import OptionError
 from entropycache.io.problems import final_answer, held_out, task_names
+from entropycache.models.config import ModelConfig
 from entropycache.models.full_pass import hidden_states
 from entropycache.models.random_init import random_network
-from entropycache.models.transformer import Shape
 from entropycache.training import command, corpus, drills
 from entropycache.training import trainer as trainer_module
 from entropycache.training.batches import (
@@ -49,13 +49,13 @@ from entropycache.training.settings import Stage, TrainConfig
 from entropycache.training.tasks import TASKS
 from entropycache.training.trainer import Trainer
 
-SHAPE = Shape(32, 2, 2, 2, 16, 64, 2048, 1e-5, 10000.0, 2048)
+SHAPE = ModelConfig(32, 2, 2, 2, 16, 64, 2048, 1e-5, 10000.0, 2048)
 MASK = 1
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return load("tiny", device="cpu").text.tokenizer
+    return load("tiny", device="cpu").tokenizer.backend
 
 
 def value(calculation: str) -> Fraction:
@@ -358,7 +358,7 @@ def test_the_masks_of_a_continuation_are_those_of_the_canvas_known_up_to_the_cut
     batch = replace(some_batch(), first=first)
     question, cuts, masks = continued(batch, seed, 6)
     hidden = hidden_states(network, question.inputs, question.positions, question.visible)
-    hidden = hidden.view(6, -1, SHAPE.width)
+    hidden = hidden.view(6, -1, SHAPE.hidden_size)
     places = question.positions[64 : 64 + masks]
     for row, cut in enumerate(cuts):
         assert batch.answers[row, cut] == 2 * row + 2, "the last answer alone is asked for"
@@ -628,7 +628,10 @@ def test_a_run_goes_on_with_its_own_shape_and_seed_only(tokenizer, tmp_path):
     trainer = Trainer(config(6), tokenizer, tmp_path, compiled=False)
     trainer.save()
     Trainer(replace(config(9), decay=1), tokenizer, tmp_path, compiled=False)
-    for other in (replace(config(6), seed=1), replace(config(6), shape=replace(SHAPE, layers=1))):
+    for other in (
+        replace(config(6), seed=1),
+        replace(config(6), shape=replace(SHAPE, num_hidden_layers=1)),
+    ):
         with pytest.raises(OptionError, match="begun with another shape or seed"):
             Trainer(other, tokenizer, tmp_path, compiled=False)
 
@@ -650,7 +653,7 @@ def test_a_run_can_begin_from_trained_weights_of_its_shape(tokenizer, tmp_path):
     assert torch.equal(trainer.network.embedding, trained.embedding)
     assert torch.equal(trainer.network.layers[1].down, trained.layers[1].down)
     with pytest.raises(OptionError, match="the weights to begin from have"):
-        trainer.start_from(random_network(replace(SHAPE, mlp_width=80)))
+        trainer.start_from(random_network(replace(SHAPE, intermediate_size=80)))
 
 
 def test_training_lowers_the_loss(tokenizer, tmp_path):

@@ -34,7 +34,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Setting:
     """A setting and what it gave: mean agreement, the low end of its interval, and the rows it
     computed as a share of those without a cache.
     """
@@ -54,8 +54,8 @@ class Calibration:
     policy: str
     target: float
     prompts: int
-    chosen: Candidate
-    tried: list[Candidate]
+    chosen: Setting
+    tried: list[Setting]
     decoding: dict[str, Any]
     """The decoding options it was made under, and holds for."""
 
@@ -71,7 +71,7 @@ def calibrate(
     prompts: Sequence[Prompt],
     config: GenerationConfig,
     target: float = 0.99,
-    report: Callable[[Candidate], None] = lambda candidate: None,
+    report: Callable[[Setting], None] = lambda candidate: None,
 ) -> Calibration:
     """The cheapest ``entropy`` policy that holds ``target``, under the windows and commits of
     ``config``.
@@ -96,7 +96,7 @@ def calibrate(
     return Calibration(chosen.policy, target, len(prompts), chosen, trial.tried, asdict(config))
 
 
-def _cheapest(candidates: Sequence[Candidate]) -> Candidate:
+def _cheapest(candidates: Sequence[Setting]) -> Setting:
     """Among equally cheap ones the earlier: taus come from below."""
     return min((c for c in candidates if c.accepted), key=lambda c: c.rows_share)
 
@@ -110,14 +110,14 @@ class _Trial:
         prompts: Sequence[Prompt],
         config: GenerationConfig,
         target: float,
-        report: Callable[[Candidate], None],
+        report: Callable[[Setting], None],
     ) -> None:
         self._engine, self._prompts, self._config = engine, list(prompts), config
         self._target, self._report = target, report
         self._entropies: list[float] = []
         self._plain = self._decode("none", self._note)
         self._rows = sum(done.rows_computed for done in self._plain)
-        self.tried: list[Candidate] = []
+        self.tried: list[Setting] = []
 
     def taus(self) -> list[float]:
         """Below zero, quantiles of what was met, and one that nothing exceeds; ascending."""
@@ -125,12 +125,12 @@ class _Trial:
         rounded = {float(f"{value:.4g}") for value in found.tolist()}
         return [-1.0, *sorted(rounded), float("inf")]
 
-    def run(self, policy: str) -> Candidate:
+    def run(self, policy: str) -> Setting:
         """Decode all prompts with a policy."""
         done = self._decode(policy)
         agreed = np.array([agreement(a, b) for a, b in zip(self._plain, done, strict=True)])
         low = _low(agreed)
-        candidate = Candidate(
+        candidate = Setting(
             policy,
             round(float(agreed.mean()), 5),
             round(low, 5),
@@ -145,7 +145,7 @@ class _Trial:
     def _decode(
         self, policy: str, on_step: Callable[[Frame], None] | None = None
     ) -> list[Completion]:
-        config = GenerationConfig.of(self._config, policy=policy)
+        config = self._config.merge(policy=policy)
         done = dict(self._engine.run([(p, config) for p in self._prompts], on_step=on_step))
         return [done[i] for i in range(len(self._prompts))]
 

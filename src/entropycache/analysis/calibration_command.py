@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from entropycache.analysis.calibrate import Calibration, Candidate, calibrate
+from entropycache.analysis.calibrate import Calibration, Setting, calibrate
 from entropycache.config.generation import GenerationConfig
 from entropycache.engine.engine import Engine
 from entropycache.io.tokenizer import Prompt
@@ -19,7 +19,7 @@ def run_calibration(
     """Calibrate, printing each candidate as it is tried."""
     console = Console()
 
-    def show(c: Candidate) -> None:
+    def show(c: Setting) -> None:
         if c.policy.startswith("entropy:tau=-1,"):
             head = "policy                          agreement   (low end)    rows   full passes"
             console.out(head, highlight=False)

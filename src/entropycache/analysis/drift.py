@@ -56,7 +56,7 @@ def transitions(
     """Decode each prompt without a cache, under the windows and commits of ``config``, and yield
     what every commit changed; the last commit of a prompt has no pass after it.
     """
-    plain = GenerationConfig.of(config, policy="none")
+    plain = config.merge(policy="none")
     for number, prompt in enumerate(prompts):
         yield from _request(engine, engine.request(number, prompt, plain))
 

@@ -36,7 +36,7 @@ def one_by_one(config: GenerationConfig) -> GenerationConfig:
     if config.ruled:
         return config
     blocks = {} if config.windowed else {"block_length": 32}
-    return GenerationConfig.of(config, tokens_per_step=1, **blocks)
+    return config.merge(tokens_per_step=1, **blocks)
 
 
 def _transitions(

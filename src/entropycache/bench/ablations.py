@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from entropycache.bench.comparison import Arm, Case, Row, interleave
+from entropycache.bench.comparison import Candidate, Case, Result, interleave
 from entropycache.config.generation import GenerationConfig
 from entropycache.engine.engine import Engine
 from entropycache.observers.figures import new_figure, png
@@ -47,11 +47,11 @@ class Point:
 
 def points(config: GenerationConfig) -> list[Point]:
     """All points of all curves, around ``config``'s window and commit rule."""
-    base = GenerationConfig.of(config, policy="none")
+    base = config.merge(policy="none")
     found = [_point("tau", t, f"entropy:tau={t}", base, t == DEFAULT.tau) for t in TAUS]
     found += [_point("k", k, f"entropy:k={k}", base, k == DEFAULT.k) for k in KS]
     for width in () if config.alg else WINDOWS:  # Dream's sampler has no window
-        windowed = GenerationConfig.of(base, window=width)
+        windowed = base.merge(window=width)
         default = not config.block_length and width == (config.window or config.DEFAULT_WINDOW)
         found.append(_point("window", width, "entropy", windowed, default))
     for signal, taus in SIGNALS.items():
@@ -63,18 +63,18 @@ def points(config: GenerationConfig) -> list[Point]:
 
 
 def _point(curve: str, x: float, spec: str, base: GenerationConfig, default: bool) -> Point:
-    return Point(curve, float(x), GenerationConfig.of(base, policy=spec), base, default)
+    return Point(curve, float(x), base.merge(policy=spec), base, default)
 
 
-def arms(engine: Engine, curves: Sequence[Point]) -> list[Arm]:
+def candidates(engine: Engine, curves: Sequence[Point]) -> list[Candidate]:
     """Each configuration once, that without a cache first."""
     configs = dict.fromkeys([c for p in curves for c in (p.base, p.config)])
-    return [Arm(f"{i}: {c.policy}", engine, c) for i, c in enumerate(configs)]
+    return [Candidate(f"{i}: {c.policy}", engine, c) for i, c in enumerate(configs)]
 
 
-def results(curves: Sequence[Point], rows: Sequence[Row]) -> list[dict[str, Any]]:
+def results(curves: Sequence[Point], rows: Sequence[Result]) -> list[dict[str, Any]]:
     """The numbers of every point, its speed-up and agreement taken over its own base."""
-    by_config = {row.arm.config: row for row in rows}
+    by_config = {row.candidate.config: row for row in rows}
     return [
         {
             "curve": p.curve,
@@ -88,8 +88,8 @@ def results(curves: Sequence[Point], rows: Sequence[Row]) -> list[dict[str, Any]
 
 def run(engine: Engine, cases: Sequence[Case], curves: Sequence[Point]) -> list[dict[str, Any]]:
     """Decode all cases at every point, interleaved; the numbers of every point."""
-    running = interleave(arms(engine, curves), cases)
-    rows: list[Row] = list(track(running, "ablations", total=len(cases)))[-1]
+    running = interleave(candidates(engine, curves), cases)
+    rows: list[Result] = list(track(running, "ablations", total=len(cases)))[-1]
     return results(curves, rows)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from entropycache.bench.comparison import Arm
+from entropycache.bench.comparison import Candidate
 from entropycache.config.generation import GenerationConfig
-from entropycache.engine.build import in_force, make_rules
+from entropycache.engine.build import make_policy_and_strategy, with_policy_defaults
 from entropycache.engine.engine import Engine
 from entropycache.errors import OptionError
 from entropycache.models.transformer import Arrange, Attend, Wanted
@@ -42,7 +42,7 @@ class WholeHead:
 
 def whole_head(engine: Engine) -> Engine:
     """The same model with the output head on every row."""
-    twin = Engine(engine.network, engine.family, engine.text)
+    twin = Engine(engine.network, engine.family, engine.tokenizer)
     twin.calibrated = engine.calibrated
     twin.runner.network = WholeHead(engine.network)  # type: ignore[assignment]
     return twin
@@ -61,28 +61,28 @@ def ingredients(config: GenerationConfig) -> dict[str, dict[str, Any]]:
     return found
 
 
-def arms(engine: Engine, asked: GenerationConfig) -> list[Arm]:
+def candidates(engine: Engine, asked: GenerationConfig) -> list[Candidate]:
     """Plain decoding with every logit computed, each ingredient alone, all together, and all but
     each one. The smaller output head is an ingredient too, except for a policy whose sequences have
     a runner of their own (dLLM-Cache).
     """
-    policy, _ = make_rules(asked, engine.family, engine.calibrated)
+    policy, _ = make_policy_and_strategy(asked, engine.family, engine.calibrated)
     # Spelt out first: a window that the policy was published with would go with the policy.
-    config = in_force(asked, policy, engine.family)
+    config = with_policy_defaults(asked, policy, engine.family)
     removable = ingredients(config)
     if not removable:
         raise OptionError("plain decoding has no ingredient that could be taken away")
     headed = policy.feature_refresh() is None
     full = whole_head(engine) if headed else engine
     nothing = {name: value for options in removable.values() for name, value in options.items()}
-    plain = GenerationConfig.of(config, **nothing)
+    plain = config.merge(**nothing)
     found = [("plain", full, plain)]
     found += [("smaller head alone", engine, plain)] if headed else []
     for name in removable:
         others = {k: v for n, o in removable.items() if n != name for k, v in o.items()}
-        found.append((f"{name} alone", full, GenerationConfig.of(config, **others)))
+        found.append((f"{name} alone", full, config.merge(**others)))
     found.append(("all together", engine, config))
     for name, options in removable.items():
-        found.append((f"all but {name}", engine, GenerationConfig.of(config, **options)))
+        found.append((f"all but {name}", engine, config.merge(**options)))
     found += [("all but the smaller head", full, config)] if headed else []
-    return [Arm(name, by, c, model="one") for name, by, c in found]
+    return [Candidate(name, by, c, model="one") for name, by, c in found]

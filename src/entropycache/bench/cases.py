@@ -46,5 +46,5 @@ def file_cases(path: Path, engine: Engine) -> list[Case]:
             raise OptionError(
                 f"{path}: id {record.id!r} has decoding options; give them here alone"
             )
-        engine.text.encode(record.prompt)
+        engine.tokenizer.encode(record.prompt)
     return [Case(record.prompt) for record in records]

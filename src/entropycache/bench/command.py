@@ -13,7 +13,7 @@ from rich.progress import track
 
 from entropycache.bench import attribution, foreign, plots, report
 from entropycache.bench.cases import file_cases, problem_cases
-from entropycache.bench.comparison import Arm, Case, Row, interleave
+from entropycache.bench.comparison import Candidate, Case, Result, interleave
 from entropycache.bench.random_models import random_engine
 from entropycache.bench.scaling import scale
 from entropycache.config.fields import Spec, converted
@@ -54,7 +54,7 @@ class Matrix:
     dtype: str = "auto"
     device: str = "auto"
 
-    def arms(self) -> list[Arm]:
+    def candidates(self) -> list[Candidate]:
         """Every combination, plain decoding first where it is wanted."""
         engines = {m: load(m, dtype=self.dtype, device=self.device) for m in self.models}
         theirs = {spec: foreign.load_foreign(spec) for spec in self.against}
@@ -63,12 +63,14 @@ class Matrix:
             engine, sized = engines[model], GenerationConfig(gen_length=length)
             suffix = _suffix(self, model, length)
             if self.plain:
-                found.append(
-                    Arm(f"plain{suffix}", engine, GenerationConfig.of(PLAIN, gen_length=length))
-                )
+                found.append(Candidate(f"plain{suffix}", engine, PLAIN.merge(gen_length=length)))
             for rule in self.rules:
                 found += self._ruled(engine, sized, rule, suffix, theirs)
-        twice = [name for name, count in Counter(arm.name for arm in found).items() if count > 1]
+        twice = [
+            name
+            for name, count in Counter(candidate.name for candidate in found).items()
+            if count > 1
+        ]
         if twice:
             raise OptionError(f"asked for twice: {twice[0]}")
         return found
@@ -80,15 +82,15 @@ class Matrix:
         rule: str,
         suffix: str,
         theirs: dict[str, foreign.Foreign],
-    ) -> list[Arm]:
+    ) -> list[Candidate]:
         # Spelt out, so that a window is the same for every policy.
-        config = GenerationConfig.of(sized, **options_of(rule)).in_force()
+        config = sized.merge(**options_of(rule)).with_defaults()
         named = f"{suffix}, {rule}" if len(self.rules) > 1 else suffix
         ours = [
-            Arm(f"{policy}{named}", engine, GenerationConfig.of(config, policy=policy))
+            Candidate(f"{policy}{named}", engine, config.merge(policy=policy))
             for policy in self.policies
         ]
-        return ours + [Arm(f"{n}{named}", engine, config, f) for n, f in theirs.items()]
+        return ours + [Candidate(f"{n}{named}", engine, config, f) for n, f in theirs.items()]
 
 
 def options_of(rule: str) -> dict[str, Any]:
@@ -107,13 +109,13 @@ def compare(matrix: Matrix, chosen: Chosen, output: Path) -> None:
     setting. What cannot be decoded is known before anything is.
     """
     files.make_folder(output)
-    arms = matrix.arms()
-    settings = chosen.cases(arms[0].engine)
-    check(arms, settings)
-    configs = {arm.name: _described(arm) for arm in arms}
+    candidates = matrix.candidates()
+    settings = chosen.cases(candidates[0].engine)
+    check(candidates, settings)
+    configs = {candidate.name: _described(candidate) for candidate in candidates}
     results: dict[str, Any] = {}
     for setting, cases in settings.items():
-        results[setting] = report.numbers(_run(arms, cases, setting))
+        results[setting] = report.numbers(_run(candidates, cases, setting))
         report.show(results[setting], f"{setting}: {len(cases)} cases, interleaved")
         plots.speed_accuracy(results[setting], output / f"speed_accuracy_{setting}.png")
         plots.time_split(results[setting], output / f"time_{setting}.png")
@@ -127,22 +129,26 @@ def compare(matrix: Matrix, chosen: Chosen, output: Path) -> None:
         plots.by_context(flat, output / "context.png")
 
 
-def check(arms: Sequence[Arm], settings: Mapping[str, Sequence[Case]]) -> None:
+def check(candidates: Sequence[Candidate], settings: Mapping[str, Sequence[Case]]) -> None:
     """Raise what stands in the way of decoding any case by any configuration."""
-    for arm in arms:
+    for candidate in candidates:
         for case in (case for cases in settings.values() for case in cases):
-            arm.engine.request(0, case.prompt, arm.config)
+            candidate.engine.request(0, case.prompt, candidate.config)
 
 
-def _described(arm: Arm) -> dict[str, Any]:
+def _described(candidate: Candidate) -> dict[str, Any]:
     """The options in force; for other people's code those that it is given."""
-    return foreign.accepted(arm.foreign, arm.config) if arm.foreign else asdict(arm.config)
+    return (
+        foreign.accepted(candidate.foreign, candidate.config)
+        if candidate.foreign
+        else asdict(candidate.config)
+    )
 
 
 def attribute(engine: Engine, config: GenerationConfig, chosen: Chosen, output: Path) -> None:
     """What each ingredient of a configuration gives."""
     files.make_folder(output)
-    found = attribution.arms(engine, config)
+    found = attribution.candidates(engine, config)
     settings = chosen.cases(engine)
     check(found, settings)
     for setting, cases in settings.items():
@@ -176,14 +182,14 @@ def scale_up(asked: Scaling, output: Path) -> None:
     total = len(asked.canvases) * len(asked.policies)
     running = scale(engine, asked.canvases, asked.policies, asked.steps)
     rows = list(track(running, "measuring", total=total))
-    report.show_scaling(rows, f"{asked.shape}, {engine.network.shape.layers} layers")
+    report.show_scaling(rows, f"{asked.shape}, {engine.network.config.num_hidden_layers} layers")
     plots.scaling(rows, output / "scaling.png")
     settings = {**asdict(asked), "parameters": engine.network.parameter_count}
     _save(output, "scaling", {"settings": settings, "rows": rows}, rows)
 
 
-def _run(arms: Sequence[Arm], cases: Sequence[Case], setting: str) -> list[Row]:
-    running = interleave(arms, cases)
+def _run(candidates: Sequence[Candidate], cases: Sequence[Case], setting: str) -> list[Result]:
+    running = interleave(candidates, cases)
     return list(track(running, f"decoding {setting}", total=len(cases)))[-1]
 
 

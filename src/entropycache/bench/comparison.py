@@ -38,7 +38,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Arm:
+class Candidate:
     """A configuration on a model; ``foreign`` decodes in the engine's place."""
 
     name: str
@@ -55,19 +55,19 @@ class Arm:
 
 
 @dataclass
-class Row:
-    """What one arm did so far, case by case."""
+class Result:
+    """What one candidate did so far, case by case."""
 
-    arm: Arm
+    candidate: Candidate
     cases: list[Case] = field(default_factory=list)
     done: list[Completion] = field(default_factory=list)
     parts: list[dict[str, float]] = field(default_factory=list)
 
     def add(self, case: Case) -> None:
         """Decode one case."""
-        recorder = Recorder(self.arm.engine.network.embedding.device)
+        recorder = Recorder(self.candidate.engine.network.embedding.device)
         self.cases.append(case)
-        self.done.append(_decoded(self.arm, case, recorder))
+        self.done.append(_decoded(self.candidate, case, recorder))
         self.parts.append(recorder.seconds)
 
     @property
@@ -82,7 +82,7 @@ class Row:
         seconds = sum(d.seconds for d in self.done)
         return sum(d.answer_tokens for d in self.done) / seconds if seconds else 0.0
 
-    def numbers(self, base: Row) -> dict[str, Any]:
+    def numbers(self, base: Result) -> dict[str, Any]:
         """Accuracy, speed and work, beside ``base``'s on the same cases."""
         solved, seconds = self.solved, sum(d.seconds for d in self.done)
         tokens = sum(d.answer_tokens for d in self.done)
@@ -90,9 +90,9 @@ class Row:
         same = [_answer(a) == _answer(b) for a, b in zip(self.done, base.done, strict=True)]
         canvas = sum(len(d.token_ids) for d in self.done)
         return {
-            "policy": self.arm.config.policy if not self.arm.foreign else "",
-            "compared_with": base.arm.name,
-            "dtype": self.arm.dtype,
+            "policy": self.candidate.config.policy if not self.candidate.foreign else "",
+            "compared_with": base.candidate.name,
+            "dtype": self.candidate.dtype,
             "cases": len(self.done),
             "accuracy_percent": round(100 * statistics.mean(solved), 1) if solved else None,
             "accuracy_interval_95": wilson(sum(solved), len(solved)) if solved else None,
@@ -125,15 +125,15 @@ class Row:
         return {name: round(100 * s / total, 2) for name, s in sums.items()} if total else {}
 
 
-def interleave(arms: Sequence[Arm], cases: Sequence[Case]) -> Iterator[list[Row]]:
-    """Decode all cases by all arms; yields the rows after each case. What is decoded first warms
-    up and is not counted.
+def interleave(candidates: Sequence[Candidate], cases: Sequence[Case]) -> Iterator[list[Result]]:
+    """Decode all cases by all candidates; yields the results after each case. One case is decoded
+    by each first, which warms up and is not counted.
     """
-    if not arms or not cases:
+    if not candidates or not cases:
         raise OptionError("a comparison needs at least one configuration and one case")
-    for arm in arms:
-        Row(arm).add(cases[0])
-    rows = [Row(arm) for arm in arms]
+    for candidate in candidates:
+        Result(candidate).add(cases[0])
+    rows = [Result(candidate) for candidate in candidates]
     for i, case in enumerate(cases):
         turn = i % len(rows)
         for row in rows[turn:] + rows[:turn]:
@@ -141,25 +141,25 @@ def interleave(arms: Sequence[Arm], cases: Sequence[Case]) -> Iterator[list[Row]
         yield rows
 
 
-def _decoded(arm: Arm, case: Case, recorder: Recorder) -> Completion:
-    if arm.foreign is not None:
-        return decode_foreign(arm.engine, case.prompt, arm.config, arm.foreign)
-    completion = _timed(arm, case, recorder)
+def _decoded(candidate: Candidate, case: Case, recorder: Recorder) -> Completion:
+    if candidate.foreign is not None:
+        return decode_foreign(candidate.engine, case.prompt, candidate.config, candidate.foreign)
+    completion = _timed(candidate, case, recorder)
     if completion.error is not None:
-        raise NonFiniteLogitsError(f"{arm.name}: {completion.error}")
+        raise NonFiniteLogitsError(f"{candidate.name}: {completion.error}")
     if recorder.synchronizes:  # the time of a run in which nobody waits for the device
         recorder = Recorder(torch.device("cpu"))
         with recorder.part("engine"):
-            arm.engine.generate(case.prompt, arm.config)
+            candidate.engine.generate(case.prompt, candidate.config)
     completion.seconds = recorder.total
     completion.tokens_per_second = _ratio(completion.answer_tokens, completion.seconds)
     return completion
 
 
-def _timed(arm: Arm, case: Case, recorder: Recorder) -> Completion:
-    request = arm.engine.request(0, case.prompt, arm.config)
-    with arm.engine.recording(recorder), recorder.part("engine"):
-        for _ in decode([request], arm.engine.runner):
+def _timed(candidate: Candidate, case: Case, recorder: Recorder) -> Completion:
+    request = candidate.engine.request(0, case.prompt, candidate.config)
+    with candidate.engine.recording(recorder), recorder.part("engine"):
+        for _ in decode([request], candidate.engine.runner):
             pass
     return request.complete()
 

@@ -47,7 +47,7 @@ def decode_foreign(
     """What a foreign function makes of a prompt, timed and read like an answer of ours. Its passes
     and rows cannot be seen and stay 0.
     """
-    ids = engine.text.encode(prompt)
+    ids = engine.tokenizer.encode(prompt)
     options = accepted(function, config)
     began = time.perf_counter()
     try:
@@ -62,8 +62,8 @@ def decode_foreign(
         raise OptionError(
             f"{_name(function)} returned {len(found)} token ids; gen_length is {config.gen_length}"
         )
-    canvas = Canvas(np.concatenate((ids, found)), engine.text.mask_id, len(ids))
-    stopping = StopCriteria(engine.text, config.stop, config.max_new_tokens)
+    canvas = Canvas(np.concatenate((ids, found)), engine.tokenizer.mask_id, len(ids))
+    stopping = StopCriteria(engine.tokenizer, config.stop, config.max_new_tokens)
     text, reason = stopping.finish(canvas)
     tokens = len(stopping.answer(canvas))
     return Completion(
@@ -81,7 +81,7 @@ def accepted(function: Foreign, config: GenerationConfig) -> dict[str, Any]:
     """The decoding options in force that the function takes by name; the rest it decides itself.
     What is not set is left to its own defaults, and our policies are not among them.
     """
-    values = {k: v for k, v in vars(config.in_force()).items() if k != "policy"}
+    values = {k: v for k, v in vars(config.with_defaults()).items() if k != "policy"}
     every = {name: value for name, value in values.items() if value is not None}
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):

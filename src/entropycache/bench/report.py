@@ -8,17 +8,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from entropycache.bench.comparison import Row
+from entropycache.bench.comparison import Result
 
 
-def numbers(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+def numbers(rows: Sequence[Result]) -> dict[str, dict[str, Any]]:
     """The numbers of each row beside those of the first of its model and length."""
-    return {row.arm.name: row.numbers(_base(row, rows)) for row in rows}
+    return {row.candidate.name: row.numbers(_base(row, rows)) for row in rows}
 
 
-def _base(row: Row, rows: Sequence[Row]) -> Row:
-    def kind(other: Row) -> tuple[object, int]:
-        return other.arm.model or other.arm.engine, other.arm.config.gen_length
+def _base(row: Result, rows: Sequence[Result]) -> Result:
+    def kind(other: Result) -> tuple[object, int]:
+        return other.candidate.model or other.candidate.engine, other.candidate.config.gen_length
 
     return next(other for other in rows if kind(other) == kind(row))
 

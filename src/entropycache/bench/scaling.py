@@ -95,24 +95,24 @@ def _bare(engine: Engine, step: Step, canvas: int) -> float:
     """Seconds of the matmuls and attention of one pass, with the model's own weights; in the last
     layer only what is predicted goes past attention.
     """
-    network, s = engine.network, engine.network.shape
+    network, s = engine.network, engine.network.config
     like = network.embedding
     rows, predicted = max(1, round(step.work)), len(step.plan.predict)
 
     def random(*size: int) -> torch.Tensor:
         return torch.randn(size, dtype=like.dtype, device=like.device)
 
-    x, mixed = random(rows, s.width), random(rows, s.heads * s.head_dim)
-    inner = random(rows, s.mlp_width)
-    shared = s.heads // s.kv_heads
-    query = random(1, s.kv_heads, rows * shared, s.head_dim)
-    keys = random(1, s.kv_heads, canvas, s.head_dim)
+    x, mixed = random(rows, s.hidden_size), random(rows, s.num_attention_heads * s.head_dim)
+    inner = random(rows, s.intermediate_size)
+    shared = s.num_attention_heads // s.num_key_value_heads
+    query = random(1, s.num_key_value_heads, rows * shared, s.head_dim)
+    keys = random(1, s.num_key_value_heads, canvas, s.head_dim)
     recorder = Recorder(like.device)
     with recorder.part("network"):
         for index, layer in enumerate(network.typed_layers(), 1):
             F.linear(x, layer.qkv.weights[0])
             F.scaled_dot_product_attention(query, keys, keys)
-            if index == s.layers:
+            if index == s.num_hidden_layers:
                 x, mixed, inner = x[:predicted], mixed[:predicted], inner[:predicted]
             F.linear(mixed, layer.out)
             F.linear(x, layer.gate_up.weights[0])

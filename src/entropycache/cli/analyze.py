@@ -90,4 +90,4 @@ def calibrate(
 def _without_policy(options: dict[str, Any], why: str) -> GenerationConfig:
     if "policy" in options:
         raise OptionError(f"{why}; --policy has no meaning here")
-    return GenerationConfig.of(**options)
+    return GenerationConfig().merge(**options)

@@ -11,7 +11,7 @@ from entropycache.cli.app import Device, Dtype, Model, app, import_policy, liste
 from entropycache.cli.decoding_options import decoding_options
 from entropycache.config.generation import GenerationConfig
 from entropycache.errors import OptionError
-from entropycache.io.problems import LEARNT
+from entropycache.io.problems import DEFAULT_TASKS
 
 if TYPE_CHECKING:
     from entropycache.bench.command import Chosen
@@ -21,7 +21,7 @@ app.add_typer(bench_app, name="bench")
 
 Tasks = Annotated[
     str | None,
-    typer.Option(help=f"held-out tasks, with commas between (default {','.join(LEARNT)})"),
+    typer.Option(help=f"held-out tasks, with commas between (default {','.join(DEFAULT_TASKS)})"),
 ]
 Count = Annotated[int | None, typer.Option(min=1, help="problems in all (default 30)")]
 Shots = Annotated[
@@ -89,7 +89,7 @@ def attribution(
 ) -> None:
     """What each ingredient of a configuration gives: alone, and taken away from the whole."""
     import_policy(options.get("policy"))
-    config = GenerationConfig.of(**options)
+    config = GenerationConfig().merge(**options)
     from entropycache.bench.command import attribute
 
     asked = chosen(tasks, count, shots, input)
@@ -133,7 +133,7 @@ def chosen(
 
     if input is not None and (tasks, count, shots or None) != (None, None, None):
         raise OptionError("a file of prompts has no --tasks, --count or --shots")
-    wanted = LEARNT if tasks is None else listed(tasks)
+    wanted = DEFAULT_TASKS if tasks is None else listed(tasks)
     return Chosen(wanted, count or usual, tuple(dict.fromkeys(shots or [0])), input)
 
 

@@ -33,7 +33,7 @@ def generate_one(
     engine: Engine, model: str, prompt: Prompt, config: GenerationConfig, trace: Path | None
 ) -> Completion:
     """Return the completion of one prompt; ``trace`` is a file for its steps."""
-    with TraceWriter(trace, engine.text, model) if trace else nullcontext() as writer:
+    with TraceWriter(trace, engine.tokenizer, model) if trace else nullcontext() as writer:
         on_step = writer.write if writer else None
         completion = engine.generate(prompt, config, on_step=on_step)
     assert isinstance(completion, Completion)
@@ -46,7 +46,7 @@ def fill_in(
     engine: Engine, model: str, prompt: Prompt, options: dict[str, Any], trace: Path | None
 ) -> Completion:
     """Return one prompt with its masks filled in; ``trace`` is a file for its steps."""
-    with TraceWriter(trace, engine.text, model) if trace else nullcontext() as writer:
+    with TraceWriter(trace, engine.tokenizer, model) if trace else nullcontext() as writer:
         return engine.infill(prompt, on_step=writer.write if writer else None, **options)
 
 
@@ -69,7 +69,7 @@ def generate_file(
         there, names = len(records) - len(left), [record.id for record in left]
         # What is said to a person must not stand between the lines of an output on stdout.
         console = Console(stderr=file.to_stdout)
-        steps = TraceWriter(trace, engine.text, model, names, bool(there)) if trace else None
+        steps = TraceWriter(trace, engine.tokenizer, model, names, bool(there)) if trace else None
         with steps or nullcontext():
             on_step = steps.write if steps else None
             done = decode_file(engine, left, file, model, batch_size, on_step)

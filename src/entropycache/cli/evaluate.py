@@ -84,6 +84,6 @@ def _prepare(options: dict[str, Any]) -> None:
     """What can be refused, and must be set, before anything large is imported."""
     needs_extra("eval", "evaluation", "lm_eval", "datasets")
     import_policy(options.get("policy"))
-    GenerationConfig.of(**options)
+    GenerationConfig().merge(**options)
     # lm_eval draws bars of its own for every task; tqdm reads this when it is first imported.
     os.environ.setdefault("TQDM_DISABLE", "1")

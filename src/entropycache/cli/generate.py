@@ -44,7 +44,7 @@ def generate(
     """Complete a prompt, answer a chat, fill in masks, or work through a file of prompts."""
     import_policy(options.get("policy"))
     # The length that the options are checked against is that of the masks to be filled in.
-    config = GenerationConfig() if infill else GenerationConfig.of(**options)
+    config = GenerationConfig() if infill else GenerationConfig().merge(**options)
     single = _single(prompt, chat, prompt_ids)
     _check_modes(prompt is not None or chat, prompt_ids is not None, input, output)
     alone = chat and prompt is None
@@ -62,7 +62,7 @@ def generate(
             completion = completions.fill_in(engine, model, single, options, trace)
         else:
             completion = completions.generate_one(engine, model, single, config, trace)
-        _print(completion, json, text=engine.text.tokenizer is not None)
+        _print(completion, json, text=engine.tokenizer.backend is not None)
 
 
 def _check_modes(prompt: bool, ids: bool, input: Path | None, output: Path | None) -> None:

@@ -55,7 +55,7 @@ def serve(
     """
     needs_extra("serve", "serving", "fastapi", "uvicorn", "prometheus_client")
     import_policy(options.get("policy"))
-    defaults = GenerationConfig.of(**options)
+    defaults = GenerationConfig().merge(**options)
     from entropycache.server.process import run
     from entropycache.server.settings import ServerSettings
 

@@ -102,26 +102,22 @@ class GenerationConfig:
                 f"give a multiple of {self.blocks}"
             )
 
-    @classmethod
-    def of(cls, base: GenerationConfig | None = None, **options: Any) -> GenerationConfig:
-        """``base`` (or the defaults) with ``options`` replaced; unknown names are errors that list
-        the known ones.
+    def merge(self, **options: Any) -> GenerationConfig:
+        """A config with ``options`` in place of this one's.
 
-        An option replaces its alternatives: a ``threshold`` given here takes the place of the
-        base's ``steps``.
+        An option replaces its alternatives too: a ``threshold`` given here takes the place of
+        ``steps``. Raises ``OptionError`` for an unknown name, listing the known ones, and for a
+        value that is not accepted.
         """
-        known = [item.name for item in dataclasses.fields(cls)]
+        known = [item.name for item in dataclasses.fields(self)]
         for name in options:
             if name not in known:
                 raise OptionError(f"unknown option {name!r}; known: {', '.join(known)}")
-        values = {name: getattr(base, name) for name in known} if base else {}
-        for group in (
-            ("block_length", "window"),
-            COMMIT_RULES,
-        ):
+        values = {name: getattr(self, name) for name in known}
+        for group in (("block_length", "window"), COMMIT_RULES):
             if any(options.get(name) is not None for name in group):
                 values |= dict.fromkeys(group)
-        return cls(**(values | options))
+        return type(self)(**(values | options))
 
     @property
     def windowed(self) -> bool:
@@ -133,12 +129,12 @@ class GenerationConfig:
         """True if the options name a commit rule."""
         return any(getattr(self, name) is not None for name in COMMIT_RULES)
 
-    def in_force(self, preferred_window: int = DEFAULT_WINDOW) -> GenerationConfig:
-        """The same with the window and the commit rule spelt out that act where none is given."""
+    def with_defaults(self, window: int = DEFAULT_WINDOW) -> GenerationConfig:
+        """The same, with the window and the commit rule spelt out that act where none is given."""
         spelt: dict[str, Any] = {} if self.ruled else {"threshold": self.DEFAULT_THRESHOLD}
         if not self.windowed:
-            spelt["window"] = preferred_window
-        return GenerationConfig.of(self, **spelt)
+            spelt["window"] = window
+        return self.merge(**spelt)
 
     @property
     def blocks(self) -> int:

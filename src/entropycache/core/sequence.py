@@ -10,9 +10,8 @@ from entropycache.core.steps import Commit, Positions
 class Sequence:
     """Token ids ``canvas`` ``(length,)`` of which those equal to ``mask_id`` are to be filled.
 
-    ``start`` is where the generated region begins, ``given`` how many positions were not masked at
-    the begin. Only ``apply`` changes a canvas, and it writes
-    masked positions only.
+    ``start`` is the first position of the generated region, ``given`` the number of positions that
+    were not masked at first. Only ``apply`` changes a canvas, and it writes masked positions only.
     """
 
     def __init__(self, canvas: Positions, mask_id: int, start: int) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from entropycache.core.steps import Positions
-from entropycache.engine.kv_store import Store
+from entropycache.engine.kv_store import KVStore
 from entropycache.engine.request import Request
 from entropycache.engine.timing import NullRecorder
 from entropycache.models.attention import attention, attention_weights, mix
@@ -30,7 +30,7 @@ class RaggedBatch:
         self,
         requests: Many[Request],
         rows: Many[Positions],
-        store: Store,
+        store: KVStore,
         recorder: NullRecorder,
     ) -> None:
         self.requests = requests

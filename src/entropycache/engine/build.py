@@ -10,14 +10,14 @@ from entropycache.policies.saved import CALIBRATED
 from entropycache.strategies import Strategy, make_strategy
 
 
-def make_rules(
+def make_policy_and_strategy(
     config: GenerationConfig, family: Family, calibrated: str | None
 ) -> tuple[Policy, Strategy]:
     """A fresh policy and strategy for one request; ``calibrated`` is what a policy of that name
     stands for. Raises ``OptionError`` where they do not go together.
     """
-    policy = make_policy(spec_of(config.policy, calibrated), family.sources)
-    strategy = make_strategy(in_force(config, policy, family))
+    policy = make_policy(resolve_spec(config.policy, calibrated), family.prediction_rows)
+    strategy = make_strategy(with_policy_defaults(config, policy, family))
     if policy.needs_order and not strategy.order.drawn:
         raise OptionError(
             f"policy {config.policy} needs an order drawn in advance: give order=random or "
@@ -26,15 +26,17 @@ def make_rules(
     return policy, strategy
 
 
-def in_force(config: GenerationConfig, policy: Policy, family: Family) -> GenerationConfig:
+def with_policy_defaults(
+    config: GenerationConfig, policy: Policy, family: Family
+) -> GenerationConfig:
     """The options with those spelt out that act beside ``policy`` where none is given: a policy may
     have been published with a window of its own for a model family.
     """
     window = policy.windows.get(family.model_type, config.DEFAULT_WINDOW)
-    return config.in_force(window)
+    return config.with_defaults(window)
 
 
-def spec_of(policy: str, calibrated: str | None) -> str:
+def resolve_spec(policy: str, calibrated: str | None) -> str:
     """The spec that a request's policy stands for: ``calibrated`` for one of that name, itself for
     any other. Raises ``OptionError`` where nothing was calibrated.
     """

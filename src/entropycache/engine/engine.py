@@ -1,7 +1,7 @@
 """The public engine: load a model, generate for one or many prompts, watch every step.
 
-It puts text, requests and the decoding loop together and knows no policy, strategy or model family
-by name.
+It puts tokenizer, requests and the decoding loop together, and knows no policy, strategy or model
+family by name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 from entropycache.config.generation import GenerationConfig
 from entropycache.core.sequence import Sequence as Canvas
 from entropycache.core.steps import Positions
-from entropycache.engine.build import make_rules
+from entropycache.engine.build import make_policy_and_strategy
 from entropycache.engine.loop import decode
 from entropycache.engine.output import Completion, Frame
 from entropycache.engine.request import Request
@@ -27,7 +27,7 @@ from entropycache.engine.scoring import Sampler
 from entropycache.engine.stopping import StopCriteria
 from entropycache.engine.timing import Recorder
 from entropycache.errors import NonFiniteLogitsError, OptionError, PromptError
-from entropycache.io.tokenizer import Prompt, Text, is_many, load_tokenizer, text_of
+from entropycache.io.tokenizer import Prompt, Tokenizer, is_many, load_backend, make_tokenizer
 from entropycache.models import loading
 from entropycache.models.devices import pick_device
 from entropycache.models.family import Family
@@ -39,11 +39,11 @@ from entropycache.policies.saved import saved_policy
 class Engine:
     """A loaded model that decodes. One thread at a time."""
 
-    def __init__(self, network: Transformer, family: Family, text: Text) -> None:
+    def __init__(self, network: Transformer, family: Family, tokenizer: Tokenizer) -> None:
         self.network = network
         self.family = family
-        self.text = text
-        self.runner = Runner(network, family, text.mask_id)
+        self.tokenizer = tokenizer
+        self.runner = Runner(network, family, tokenizer.mask_id)
         self.calibrated: str | None = None
         """The spec that ``policy="calibrated"`` stands for, as saved beside the model."""
 
@@ -55,20 +55,19 @@ class Engine:
         """
         config = model.config.to_dict()
         family = family_of(config, type(model).__name__)
-        shape = loading.read_shape(family, config, type(model).__name__)
+        shape = loading.read_model_config(family, config, type(model).__name__)
         network = loading.adopt_network(family, shape, model.state_dict())
-        text = text_of(tokenizer, config, family.special, network.shape.vocab_size)
-        return cls(network, family, text)
+        made = make_tokenizer(tokenizer, config, family.special, network.config.vocab_size)
+        return cls(network, family, made)
 
     def logits(self, token_ids: Sequence[int]) -> Tensor:
         """A full pass's logits ``(length, vocab_size)`` as the network returns them: Dream's are
         not yet shifted. Masks are allowed; there must be at least one id.
         """
-        ids = self.text.encode_canvas(token_ids)
-        if not 0 < len(ids) <= self.network.shape.max_positions:
-            raise PromptError(
-                f"logits takes 1 to {self.network.shape.max_positions} token ids, not {len(ids)}"
-            )
+        ids = self.tokenizer.encode_canvas(token_ids)
+        room = self.network.config.max_position_embeddings
+        if not 0 < len(ids) <= room:
+            raise PromptError(f"logits takes 1 to {room} token ids, not {len(ids)}")
         return self.runner.logits(ids)
 
     def generate(
@@ -89,7 +88,7 @@ class Engine:
         single prompt whose network returns NaN or infinite logits raises ``NonFiniteLogitsError``;
         in a list its completion carries the error and the others go on.
         """
-        settings = GenerationConfig.of(config, **options)
+        settings = (config or GenerationConfig()).merge(**options)
         _check_batch_size(batch_size)
         if not is_many(prompts):
             (only,) = self.run([(prompts, settings)], on_step=on_step)  # type: ignore[list-item]
@@ -127,7 +126,7 @@ class Engine:
         self, prompt: Prompt, config: GenerationConfig | None = None, **options: Any
     ) -> Iterator[Frame]:
         """Decode one prompt and yield every step with the canvas after it."""
-        request = self.request(0, prompt, GenerationConfig.of(config, **options))
+        request = self.request(0, prompt, (config or GenerationConfig()).merge(**options))
         for step in decode([request], self.runner):
             yield Frame.of(step, request.sequence)
         if request.error is not None:
@@ -143,7 +142,7 @@ class Engine:
     ) -> Completion:
         """Fill in the masks that a text (the mask token's own text) or token ids hold; every other
         token stays. The completion's ``token_ids`` and ``text`` are the whole, filled in, and
-        ``commits`` count from its begin.
+        ``commits`` count from its first position.
 
         Windows and blocks count from the first mask, and nothing stops early. Raises
         ``OptionError`` for what has no meaning here: ``gen_length``, ``stop``, ``max_new_tokens``.
@@ -153,18 +152,18 @@ class Engine:
             idle = getattr(GenerationConfig, name)
             if given.get(name, idle) not in (idle, None, []):
                 raise OptionError(f"infilling fills every mask given; {name} has no meaning there")
-        ids = self.text.encode_masked(prompt)
-        start = int((ids == self.text.mask_id).argmax())
+        ids = self.tokenizer.encode_masked(prompt)
+        start = int((ids == self.tokenizer.mask_id).argmax())
         self._check_length(start, len(ids) - start)
         region = {"gen_length": len(ids) - start, "early_stop": False}
-        settings = GenerationConfig.of(config, **(options | region))
+        settings = (config or GenerationConfig()).merge(**(options | region))
         request = self._request(0, ids, start, settings, self._stopping(settings))
         for step in decode([request], self.runner):
             if on_step is not None:
                 on_step(Frame.of(step, request.sequence))
         if request.error is not None:
             raise request.error
-        return request.complete_infilled(self.text.decode(request.sequence.canvas))
+        return request.complete_infilled(self.tokenizer.decode(request.sequence.canvas))
 
     @contextmanager
     def recording(self, recorder: Recorder) -> Iterator[None]:
@@ -185,26 +184,28 @@ class Engine:
         the answer is the tokens they become. Raises ``PromptError`` or ``OptionError`` where it
         cannot be decoded.
         """
-        ids, after = self.text.encode(prompt), self.text.encode_canvas(suffix)
-        if config.stop and self.text.tokenizer is None:
+        ids, after = self.tokenizer.encode(prompt), self.tokenizer.encode_canvas(suffix)
+        if config.stop and self.tokenizer.backend is None:
             raise OptionError("stop strings need a tokenizer, and this checkpoint has none")
         self._check_length(len(ids) + len(after), config.gen_length)
-        masks = np.full(config.gen_length, self.text.mask_id, np.int64)
+        masks = np.full(config.gen_length, self.tokenizer.mask_id, np.int64)
         canvas = np.concatenate((ids, masks, after))
         if not len(after):
             return self._request(number, canvas, len(ids), config, self._stopping(config))
-        filled = StopCriteria(self.text.endless(), limit=len(masks), early=False)
+        filled = StopCriteria(self.tokenizer.endless(), limit=len(masks), early=False)
         return self._request(number, canvas, len(ids), config, filled)
 
     def _check_length(self, prompt: int, masks: int) -> None:
-        if prompt + masks > self.network.shape.max_positions:
+        if prompt + masks > self.network.config.max_position_embeddings:
             raise PromptError(
                 f"prompt and gen_length make {prompt + masks} positions, {prompt} + {masks}; "
-                f"this model has {self.network.shape.max_positions}"
+                f"this model has {self.network.config.max_position_embeddings}"
             )
 
     def _stopping(self, config: GenerationConfig) -> StopCriteria:
-        return StopCriteria(self.text, config.stop, config.max_new_tokens, early=config.early_stop)
+        return StopCriteria(
+            self.tokenizer, config.stop, config.max_new_tokens, early=config.early_stop
+        )
 
     def _request(
         self,
@@ -214,8 +215,8 @@ class Engine:
         config: GenerationConfig,
         stopping: StopCriteria,
     ) -> Request:
-        policy, strategy = make_rules(config, self.family, self.calibrated)
-        sequence = Canvas(canvas, self.text.mask_id, start)
+        policy, strategy = make_policy_and_strategy(config, self.family, self.calibrated)
+        sequence = Canvas(canvas, self.tokenizer.mask_id, start)
         return Request(number, sequence, policy, strategy, Sampler(config.sampling), stopping)
 
 
@@ -230,11 +231,10 @@ def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "a
     checkpoint = loading.read_config(loading.locate(model))
     precision = loading.pick_dtype(dtype, checkpoint.config, target)
     network = loading.load_network(checkpoint, precision, target)
-    tokenizer = load_tokenizer(checkpoint.folder, checkpoint.family.special)
-    text = text_of(
-        tokenizer, checkpoint.config, checkpoint.family.special, network.shape.vocab_size
-    )
-    engine = Engine(network, checkpoint.family, text)
+    special = checkpoint.family.special
+    backend = load_backend(checkpoint.folder, special)
+    tokenizer = make_tokenizer(backend, checkpoint.config, special, network.config.vocab_size)
+    engine = Engine(network, checkpoint.family, tokenizer)
     engine.calibrated = saved_policy(checkpoint.folder)
     return engine
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from entropycache.core.steps import Positions
 from entropycache.engine.batch import slot_of
-from entropycache.engine.kv_store import Store
+from entropycache.engine.kv_store import KVStore
 from entropycache.engine.request import Request
 from entropycache.engine.timing import NullRecorder
 from entropycache.models.attention import attention
@@ -29,7 +29,7 @@ class DLLMCachePass:
     def __init__(
         self,
         network: Transformer,
-        store: Store,
+        store: KVStore,
         request: Request,
         refresh: FeatureRefresh,
         recorder: NullRecorder,
@@ -49,7 +49,7 @@ class DLLMCachePass:
         x = F.embedding(self._ids, self._network.embedding)
         for index, layer in enumerate(self._network.typed_layers()):
             x = self._layer(x, layer, index)
-        return rms_norm(x, self._network.norm, self._network.shape.norm_eps)
+        return rms_norm(x, self._network.norm, self._network.config.rms_norm_eps)
 
     @property
     def work(self) -> float:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 
-class Store:
+class KVStore:
     """Slots of their own length each, with keys and values ``(layers, 2, kv_heads, length,
     head_dim)``. Keys are kept after the rotary embedding: positions never move.
 

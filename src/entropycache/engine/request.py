@@ -69,8 +69,8 @@ class Request:
         region = canvas.canvas[canvas.start :].copy()
         if self.error is not None:
             done.error, done.finish_reason = str(self.error), "error"
-        elif self.stopping.text.end_ids:
-            region[region == canvas.mask_id] = min(self.stopping.text.end_ids)
+        elif self.stopping.tokenizer.end_ids:
+            region[region == canvas.mask_id] = min(self.stopping.tokenizer.end_ids)
         done.token_ids = region.tolist()
         return done
 

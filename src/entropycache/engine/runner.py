@@ -16,7 +16,7 @@ from torch import Tensor
 from entropycache.core.steps import Plan, Positions, Scores
 from entropycache.engine.batch import RaggedBatch
 from entropycache.engine.feature_pass import DLLMCachePass
-from entropycache.engine.kv_store import Store
+from entropycache.engine.kv_store import KVStore
 from entropycache.engine.request import Request
 from entropycache.engine.scoring import Chunk, score
 from entropycache.engine.timing import NullRecorder
@@ -57,12 +57,15 @@ class Runner:
         self.network = network
         self.family = family
         self.mask_id = mask_id
-        s = network.shape
-        # What a slot may keep beside keys and values: queries after the rotary embedding, inputs of
-        # layers, and what attention and feed-forward layers put out.
-        extras: dict[str, tuple[int, ...]] = {"queries": (s.heads, s.head_dim)}
-        extras |= {name: (s.width,) for name in ("inputs", "attention", "mlp")}
-        self.store = Store((s.layers, s.kv_heads, s.head_dim), extras, weight.dtype, weight.device)
+        config = network.config
+        # Everything that a slot may keep beside keys and values: queries after the rotary
+        # embedding, inputs of layers, and the outputs of attention and feed-forward layers.
+        extras: dict[str, tuple[int, ...]] = {
+            "queries": (config.num_attention_heads, config.head_dim)
+        }
+        extras |= {name: (config.hidden_size,) for name in ("inputs", "attention", "mlp")}
+        heads = (config.num_hidden_layers, config.num_key_value_heads, config.head_dim)
+        self.store = KVStore(heads, extras, weight.dtype, weight.device)
         self.recorder: NullRecorder = NullRecorder()
         self._device = weight.device
         self._chunk: Chunk | None = None
@@ -107,7 +110,7 @@ class Runner:
                 [len(plan.predict) for plan in plans],
                 [request.sampler for request in requests],
                 self.mask_id,
-                self.network.shape.vocab_size,
+                self.network.config.vocab_size,
             )
         return [Pass(s, part.rows, part.work) for s, part in zip(scores, parts, strict=True)]
 
@@ -131,7 +134,7 @@ class Runner:
         if not pairs:
             return []
         with self.recorder.part("decision"):
-            sources = [self.family.sources(plan.predict) for _, plan in pairs]
+            sources = [self.family.prediction_rows(plan.predict) for _, plan in pairs]
             rows = [
                 _union(s, plan.refresh, len(request.sequence))
                 for s, (request, plan) in zip(sources, pairs, strict=True)
@@ -145,7 +148,7 @@ class Runner:
             lambda: batch.indices(sources),
         )
         predicted = hidden.split([len(s) for s in sources])
-        layers = self.network.shape.layers
+        layers = self.network.config.num_hidden_layers
         return [
             _Part(p, r, n / layers)
             for p, r, n in zip(predicted, batch.rows, batch.done, strict=True)
@@ -154,7 +157,7 @@ class Runner:
     def _apart(self, request: Request, plan: Plan, refresh: FeatureRefresh) -> _Part:
         """A pass of its own for a request that caches features."""
         run = DLLMCachePass(self.network, self.store, request, refresh, self.recorder)
-        hidden = run.hidden()[self._upload(self.family.sources(plan.predict))]
+        hidden = run.hidden()[self._upload(self.family.prediction_rows(plan.predict))]
         return _Part(hidden, run.rows, run.work)
 
     def _upload(self, values: Positions) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 
 from entropycache.core.sequence import Sequence as Canvas
 from entropycache.core.steps import Commit, Positions
-from entropycache.io.tokenizer import Text
+from entropycache.io.tokenizer import Tokenizer
 
 UNFINISHED = "\ufffd"
 """What a character reads as whose bytes are not all there."""
@@ -27,7 +27,7 @@ class StopCriteria:
     the same either way.
     """
 
-    text: Text
+    tokenizer: Tokenizer
     stop: tuple[str, ...] = ()
     limit: int | None = None
     early: bool = True
@@ -44,7 +44,7 @@ class StopCriteria:
 
     def note(self, commit: Commit) -> None:
         """Take note of the end tokens of a commit."""
-        ends = self.text.end_ids
+        ends = self.tokenizer.end_ids
         found = zip(commit.positions.tolist(), commit.tokens.tolist(), strict=True)
         first = min((position for position, token in found if token in ends), default=None)
         if first is not None:
@@ -65,27 +65,27 @@ class StopCriteria:
         self._checked = first
         if self.limit is not None and first >= self.limit:
             return True
-        if np.isin(fresh, list(self.text.end_ids)).any():
+        if np.isin(fresh, list(self.tokenizer.end_ids)).any():
             return True
-        return bool(self.stop) and self._cut(self.text.decode(self._prefix(canvas)[0]))[1]
+        return bool(self.stop) and self._cut(self.tokenizer.decode(self._prefix(canvas)[0]))[1]
 
     def answer(self, canvas: Canvas) -> Positions:
         """Ids of the answer: the committed prefix up to its first end token, the limit, or the
         token in which a stop string begins.
         """
         ids, _ = self._prefix(canvas)
-        text, cut = self._cut(self.text.decode(ids)) if self.stop else ("", False)
+        text, cut = self._cut(self.tokenizer.decode(ids)) if self.stop else ("", False)
         if not cut:
             return ids
-        enough = (n for n in range(len(ids)) if len(self.text.decode(ids[:n])) >= len(text))
+        enough = (n for n in range(len(ids)) if len(self.tokenizer.decode(ids[:n])) >= len(text))
         return ids[: next(enough, len(ids))]
 
     def settled(self, canvas: Canvas) -> str:
-        """The begin of the answer's text that no later commit can change: what may be shown while
+        """The part of the answer's text that no later commit can change: what may be shown while
         decoding goes on. It only grows, and ``finish`` begins with it.
         """
         ids, ended = self._prefix(canvas)
-        text, cut = self._cut(self.text.decode(ids))
+        text, cut = self._cut(self.tokenizer.decode(ids))
         if cut or ended or len(ids) == self.limit or canvas.done:
             return text
         text = text.rstrip(UNFINISHED)
@@ -100,17 +100,17 @@ class StopCriteria:
     def finish(self, canvas: Canvas) -> tuple[str, str]:
         """The answer's text and why it ended: ``stop`` (end token or stop string) or ``length``."""
         ids, ended = self._prefix(canvas)
-        text, cut = self._cut(self.text.decode(ids))
+        text, cut = self._cut(self.tokenizer.decode(ids))
         return text, "stop" if cut or ended else "length"
 
     def _prefix(self, canvas: Canvas) -> tuple[Positions, bool]:
         """The committed ids up to the first end token or the limit, and whether it was a token."""
         prefix = canvas.canvas[canvas.start : canvas.first_masked()][: self.limit]
-        ends = np.flatnonzero(np.isin(prefix, list(self.text.end_ids)))
+        ends = np.flatnonzero(np.isin(prefix, list(self.tokenizer.end_ids)))
         return (prefix[: ends[0]], True) if len(ends) else (prefix, False)
 
     def _cut(self, text: str) -> tuple[str, bool]:
-        """Text before the stop string that is complete first, and whether there was one.
+        """Tokenizer before the stop string that is complete first, and whether there was one.
 
         The first to be complete, not the first to begin: the rest of a text decides nothing.
         """

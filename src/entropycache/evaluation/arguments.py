@@ -27,7 +27,7 @@ def request_config(
     it is. An option of the run replaces the task's value, and its alternatives.
     """
     try:
-        return GenerationConfig.of(GenerationConfig(**_translated(task_arguments)), **options)
+        return GenerationConfig(**_translated(task_arguments)).merge(**options)
     except OptionError as error:
         told = f"{error} (the task's own arguments: {dict(task_arguments)})"
         raise OptionError(told) from error
@@ -70,7 +70,7 @@ def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(options)
     if isinstance(given.get("policy"), str):
         given["policy"] = given["policy"].replace(";", ",")
-    GenerationConfig.of(**given)
+    GenerationConfig().merge(**given)
     return given
 
 

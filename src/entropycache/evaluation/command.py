@@ -68,7 +68,9 @@ def evaluate(run: Run, options: dict[str, Any]) -> None:
         shots = preset.shots if run.num_fewshot is None else run.num_fewshot
         run = replace(run, tasks=(preset.task,), num_fewshot=shots)
     if run.chat is None:
-        templated = engine.text.tokenizer is not None and bool(engine.text.tokenizer.chat_template)
+        templated = engine.tokenizer.backend is not None and bool(
+            engine.tokenizer.backend.chat_template
+        )
         run = replace(run, chat=templated)
     lm = EntropyCacheLM(engine, batch_size=run.batch_size, mc_num=run.mc_num, **options)
     lm.name = run.model

@@ -77,7 +77,7 @@ def estimator(engine: Engine) -> Estimator:
 
 def framed(engine: Engine, prefix: list[int], target: list[int]) -> tuple[list[int], list[int]]:
     """The prefix as the family's authors begin it, and what stands behind the target."""
-    tokenizer = engine.text.tokenizer
+    tokenizer = engine.tokenizer.backend
     if tokenizer is None or not estimator(engine).framed:
         return prefix, []
     begin, end = tokenizer.bos_token_id, tokenizer.eos_token_id
@@ -94,7 +94,7 @@ def log_likelihood(
     Draws that mask the same tokens are computed once: the target of a single token takes one pass.
     """
     prefix, suffix = framed(engine, prefix, target)
-    longest = engine.network.shape.max_positions
+    longest = engine.network.config.max_position_embeddings
     if (length := len(prefix) + len(target) + len(suffix)) > longest:
         raise PromptError(
             f"context and continuation make {length} tokens; this model has {longest}"
@@ -121,13 +121,13 @@ def _masked_sums(engine: Engine, ids: Tensor, start: int, masks: Tensor) -> Tens
     """For each of ``masks`` ``(n, target length)``, the sum of log p over the masked tokens."""
     device = engine.network.embedding.device
     inputs = ids.repeat(len(masks), 1)
-    inputs[:, start : start + masks.shape[1]][masks] = engine.text.mask_id
+    inputs[:, start : start + masks.shape[1]][masks] = engine.tokenizer.mask_id
     hidden = hidden_states(
         engine.network, inputs.to(device), torch.arange(len(ids), device=device), None
     )
     draw, place = masks.nonzero(as_tuple=True)
     positions = start + place
-    sources = torch.from_numpy(engine.family.sources(positions.numpy()))
+    sources = torch.from_numpy(engine.family.prediction_rows(positions.numpy()))
     rows = hidden[(draw * len(ids) + sources).to(device)]
     targets = ids[positions].to(device)
     precise = torch.promote_types(hidden.dtype, torch.float32)

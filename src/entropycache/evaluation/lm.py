@@ -16,7 +16,7 @@ from lm_eval.api.registry import register_model
 from torch import Tensor
 
 from entropycache.config.generation import GenerationConfig
-from entropycache.engine.build import spec_of
+from entropycache.engine.build import resolve_spec
 from entropycache.engine.engine import Engine, load
 from entropycache.engine.output import Completion
 from entropycache.errors import OptionError, PromptError
@@ -65,7 +65,7 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
             device = ranks.own_device(device)
             self.engine, self.name = load(str(model), dtype=dtype, device=device), str(model)
         if policy := self.options.get("policy"):  # what is recorded and journalled
-            self.options["policy"] = spec_of(policy, self.engine.calibrated)
+            self.options["policy"] = resolve_spec(policy, self.engine.calibrated)
         self.journal: Journal | None = None
         self.expect: Callable[[int], None] = lambda requests: None
         self.watch: Callable[[int], None] = lambda finished: None
@@ -95,14 +95,14 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
         """The template's source, for lm_eval's records."""
-        tokenizer = self.engine.text.tokenizer
+        tokenizer = self.engine.tokenizer.backend
         return str(tokenizer.chat_template) if chat_template and tokenizer else None
 
     def apply_chat_template(
         self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
     ) -> Templated:
         """A chat as text; without ``add_generation_prompt`` its last message is left open."""
-        return template(self.engine.text, chat_history, add_generation_prompt)
+        return template(self.engine.tokenizer, chat_history, add_generation_prompt)
 
     def get_model_info(self) -> dict[str, Any]:
         """What lm_eval writes into its results about the model."""
@@ -148,9 +148,9 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
             context, arguments = request.args
             config = request_config(arguments, self.options)
             if nth := seen[id(request)] % request.repeats:
-                config = GenerationConfig.of(config, seed=config.seed + nth)
+                config = config.merge(seed=config.seed + nth)
             seen[id(request)] += 1
-            yield tokens(self.engine.text, context), config
+            yield tokens(self.engine.tokenizer, context), config
 
     def _decode(self, waiting: Mapping[str, Job]) -> Iterator[tuple[str, Completion, float]]:
         """Keys, completions and seconds since the one before, as they finish."""
@@ -170,7 +170,7 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
         self.expect(len(requests))
         found = []
         for request in requests:
-            prefix, target = pair(self.engine.text, *request.args)
+            prefix, target = pair(self.engine.tokenizer, *request.args)
             kept = self._estimated(request, prefix, target, greedy=True)
             found.append((kept["loglikelihood"], kept["greedy"]))
             self.cache_hook.add_partial("loglikelihood", request.args, found[-1])
@@ -187,8 +187,8 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
         found = []
         for request in requests:
             (text,) = request.args
-            ids = tokens(self.engine.text, Templated(text))
-            room = self.engine.network.shape.max_positions - 2  # begin and end tokens
+            ids = tokens(self.engine.tokenizer, Templated(text))
+            room = self.engine.network.config.max_position_embeddings - 2  # begin and end tokens
             piece = room if len(ids) <= room else room // 2
             total = 0.0
             for begin in range(0, len(ids), piece):

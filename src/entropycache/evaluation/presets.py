@@ -67,6 +67,6 @@ def decoding(preset: Preset, family: str, given: Mapping[str, Any]) -> dict[str,
     if family not in DECODING:
         raise OptionError(f"presets are for {' and '.join(DECODING)}, not for {family}")
     base = {**DECODING[family], "gen_length": preset.gen_length}
-    config = GenerationConfig.of(GenerationConfig.of(**base), **given)
+    config = GenerationConfig().merge(**base).merge(**given)
     values = {name: getattr(config, name) for name in {**base, **given}}
     return {name: value for name, value in values.items() if value is not None}

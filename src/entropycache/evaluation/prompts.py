@@ -5,16 +5,16 @@ and continuation.
 from __future__ import annotations
 
 from entropycache.errors import PromptError
-from entropycache.io.tokenizer import Text
+from entropycache.io.tokenizer import Tokenizer
 
 
 class Templated(str):
-    """Text whose special tokens are in it already, as a chat template leaves it."""
+    """Tokenizer whose special tokens are in it already, as a chat template leaves it."""
 
 
-def template(text: Text, chat: list[dict[str, str]], add_generation_prompt: bool) -> Templated:
+def template(text: Tokenizer, chat: list[dict[str, str]], add_generation_prompt: bool) -> Templated:
     """A chat as text; without ``add_generation_prompt`` its last message is left open."""
-    tokenizer = text.tokenizer
+    tokenizer = text.backend
     if tokenizer is None or not tokenizer.chat_template:
         raise PromptError("this model has no chat template; evaluate it without one")
     return Templated(
@@ -27,14 +27,14 @@ def template(text: Text, chat: list[dict[str, str]], add_generation_prompt: bool
     )
 
 
-def tokens(text: Text, prompt: str) -> list[int]:
+def tokens(text: Tokenizer, prompt: str) -> list[int]:
     """Ids of a prompt; the tokenizer adds its special tokens unless they are there."""
-    if text.tokenizer is None or not isinstance(prompt, Templated):
+    if text.backend is None or not isinstance(prompt, Templated):
         return [int(i) for i in text.encode(prompt)]
     return [int(i) for i in text.encode_rest(str(prompt))]
 
 
-def pair(text: Text, context: str, continuation: str) -> tuple[list[int], list[int]]:
+def pair(text: Tokenizer, context: str, continuation: str) -> tuple[list[int], list[int]]:
     """Ids of a context and of its continuation, tokenized as one text. White space at the end of
     the context belongs to the continuation, except behind a chat template.
     """

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 from entropycache.config.generation import GenerationConfig
-from entropycache.engine.build import in_force
+from entropycache.engine.build import with_policy_defaults
 from entropycache.evaluation.costs import Answer, Likelihood
 from entropycache.models.family import Family
 from entropycache.policies import make_policy
@@ -61,10 +61,10 @@ def resolved(config: GenerationConfig, family: Family) -> dict[str, Any]:
     """Every decoding option as it acts on a model of this ``family``: the policy's own
     options and the defaults of rules included.
     """
-    policy = make_policy(config.policy, family.sources)
+    policy = make_policy(config.policy, family.prediction_rows)
     own: list[str] = [f.name for f in fields(policy) if f.init] if is_dataclass(policy) else []
     told = {"policy_options": {name: getattr(policy, name) for name in own}}
-    return asdict(in_force(config, policy, family)) | told
+    return asdict(with_policy_defaults(config, policy, family)) | told
 
 
 def _sample(

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from entropycache.errors import OptionError
 
-LEARNT = ("aiw", "leg_counting", "products")
+DEFAULT_TASKS = ("aiw", "leg_counting", "products")
 """The tasks that the embedded model answers best: what is measured on it where none are named."""
 
 

@@ -75,7 +75,7 @@ def _record(data: Any, base: GenerationConfig) -> Record:
     if not isinstance(prompt, kind):
         raise RecordError(f"{given[0]} must be {accepted}, not {prompt!r}")
     options = {key: value for key, value in data.items() if key not in ("id", *PROMPT_KEYS)}
-    config = GenerationConfig.of(base, **options)
+    config = base.merge(**options)
     return Record(data["id"], prompt, config)
 
 

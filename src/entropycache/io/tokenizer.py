@@ -38,7 +38,7 @@ class SpecialTokens:
     tokenizer_class: str = "PreTrainedTokenizerFast"
 
 
-def load_tokenizer(folder: Path, special: SpecialTokens) -> PreTrainedTokenizerBase | None:
+def load_backend(folder: Path, special: SpecialTokens) -> PreTrainedTokenizerBase | None:
     """The folder's tokenizer, without running code from it; ``None`` where it has no tokenizer
     files.
     """
@@ -61,12 +61,12 @@ def load_tokenizer(folder: Path, special: SpecialTokens) -> PreTrainedTokenizerB
         log.level = level
 
 
-def text_of(
+def make_tokenizer(
     tokenizer: PreTrainedTokenizerBase | None,
     config: Mapping[str, Any],
     special: SpecialTokens,
     vocab_size: int,
-) -> Text:
+) -> Tokenizer:
     """The text side of a model: mask and end ids from the config, then from the tokenizer by the
     family's names.
     """
@@ -84,7 +84,7 @@ def text_of(
     configured = config.get("eos_token_id")
     ends = set(configured if isinstance(configured, list) else [configured]) - {None}
     ends |= {named[token] for token in special.ends if token in named}
-    return Text(tokenizer, int(mask_id), frozenset(ends), vocab_size)
+    return Tokenizer(tokenizer, int(mask_id), frozenset(ends), vocab_size)
 
 
 def is_many(prompts: object) -> bool:
@@ -97,7 +97,7 @@ def is_many(prompts: object) -> bool:
 _PROMPTS = "a prompt is text, a list of token ids, or a list of messages with role and content"
 
 
-class Text:
+class Tokenizer:
     """A tokenizer (or none), and the ids that mean masked and end."""
 
     def __init__(
@@ -107,15 +107,15 @@ class Text:
         end_ids: frozenset[int],
         vocab_size: int,
     ) -> None:
-        self.tokenizer = tokenizer
+        self.backend = tokenizer
         self.mask_id = mask_id
         self.end_ids = end_ids
         self.vocab_size = vocab_size
         self.mask_text = str(tokenizer.convert_ids_to_tokens(mask_id)) if tokenizer else ""
 
-    def endless(self) -> Text:
+    def endless(self) -> Tokenizer:
         """The same text side for what no token ends: masks with something behind them."""
-        return Text(self.tokenizer, self.mask_id, frozenset(), self.vocab_size)
+        return Tokenizer(self.backend, self.mask_id, frozenset(), self.vocab_size)
 
     def encode(self, prompt: str | Chat | Sequence[int]) -> Positions:
         """Token ids of a prompt: text as it is, a chat through its template, ids checked.
@@ -168,9 +168,9 @@ class Text:
 
     def decode(self, ids: Positions) -> str:
         """Text of ``ids`` without special tokens; empty where there is no tokenizer."""
-        if self.tokenizer is None:
+        if self.backend is None:
             return ""
-        return str(self.tokenizer.decode(ids.tolist(), skip_special_tokens=True))
+        return str(self.backend.decode(ids.tolist(), skip_special_tokens=True))
 
     def spell(self, ids: Sequence[int]) -> str:
         """Text of ids with special tokens, as ``encode`` would read it; wrong ids raise
@@ -181,9 +181,9 @@ class Text:
 
     def token(self, token_id: int) -> str:
         """One token as text, for display."""
-        if self.tokenizer is None:
+        if self.backend is None:
             return str(token_id)
-        return str(self.tokenizer.decode([token_id]))
+        return str(self.backend.decode([token_id]))
 
     def _ids(self, prompt: Any) -> Sequence[int]:
         if isinstance(prompt, str):
@@ -221,6 +221,6 @@ class Text:
         return self._encode(str(text), special=False)
 
     def _tokenizer(self) -> PreTrainedTokenizerBase:
-        if self.tokenizer is None:
+        if self.backend is None:
             raise PromptError("this checkpoint has no tokenizer; give the prompt as token ids")
-        return self.tokenizer
+        return self.backend

@@ -14,13 +14,13 @@ import numpy as np
 from entropycache.core.steps import Positions
 from entropycache.errors import CheckpointError
 from entropycache.io.tokenizer import SpecialTokens
+from entropycache.models.config import ModelConfig
 from entropycache.models.family import Family, WeightNames
-from entropycache.models.transformer import Shape
 
 _LAYER = "model.layers.{}."
 
 
-def shape(config: Mapping[str, Any]) -> Shape:
+def read_config(config: Mapping[str, Any]) -> ModelConfig:
     """The network a Dream ``config.json`` describes."""
     scaling, sliding = config.get("rope_scaling"), config.get("use_sliding_window")
     activation = config.get("hidden_act", "silu")
@@ -31,24 +31,24 @@ def shape(config: Mapping[str, Any]) -> Shape:
         )
     width, heads = config["hidden_size"], config["num_attention_heads"]
     rope = config.get("rope_parameters") or {}
-    return Shape(
-        width=width,
-        layers=config["num_hidden_layers"],
-        heads=heads,
-        kv_heads=config.get("num_key_value_heads") or heads,
+    return ModelConfig(
+        hidden_size=width,
+        num_hidden_layers=config["num_hidden_layers"],
+        num_attention_heads=heads,
+        num_key_value_heads=config.get("num_key_value_heads") or heads,
         head_dim=config.get("head_dim") or width // heads,
-        mlp_width=config["intermediate_size"],
+        intermediate_size=config["intermediate_size"],
         vocab_size=config["vocab_size"],
-        norm_eps=config.get("rms_norm_eps", 1e-6),
+        rms_norm_eps=config.get("rms_norm_eps", 1e-6),
         rope_theta=config.get("rope_theta") or rope.get("rope_theta", 10000.0),
-        max_positions=config["max_position_embeddings"],
-        qkv_bias=True,
-        tied_head=bool(config.get("tie_word_embeddings", False)),
-        rotate_in_float32=False,
+        max_position_embeddings=config["max_position_embeddings"],
+        attention_bias=True,
+        tie_word_embeddings=bool(config.get("tie_word_embeddings", False)),
+        rope_in_float32=False,
     )
 
 
-def sources(positions: Positions) -> Positions:
+def prediction_rows(positions: Positions) -> Positions:
     """The row before; position 0 has none and is predicted from its own, as the published shift
     duplicates row 0.
     """
@@ -64,7 +64,7 @@ DREAM = Family(
         "Dream-org/Dream-Coder-v0-Instruct-7B",
         "apple/DiffuCoder-7B-cpGRPO",
     ),
-    shape=shape,
+    read_config=read_config,
     names=WeightNames(
         embedding="model.embed_tokens.weight",
         attn_norm=_LAYER + "input_layernorm.weight",
@@ -85,7 +85,7 @@ DREAM = Family(
         norm="model.norm.weight",
         head="lm_head.weight",
     ),
-    sources=sources,
+    prediction_rows=prediction_rows,
     special=SpecialTokens(
         mask="<|mask|>", ends=("<|endoftext|>", "<|im_end|>"), tokenizer_class="Qwen2Tokenizer"
     ),

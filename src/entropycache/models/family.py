@@ -10,7 +10,7 @@ from typing import Any
 
 from entropycache.core.steps import Positions
 from entropycache.io.tokenizer import SpecialTokens
-from entropycache.models.transformer import Shape
+from entropycache.models.config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class Family:
     """A model family. ``architectures`` are the names by which ``config.json`` tells it; among its
     ``published`` checkpoints are those that the docs list.
 
-    ``shape`` reads a checkpoint's config and raises ``CheckpointError`` for a variant that is not
-    supported. ``sources`` maps positions to the rows whose logits predict them.
+    ``read_config`` reads a checkpoint's config and raises ``CheckpointError`` for a variant that is
+    not supported. ``prediction_rows`` maps positions to the rows whose logits predict them.
     """
 
     model_type: str
     architectures: tuple[str, ...]
     published: tuple[str, ...]
-    shape: Callable[[Mapping[str, Any]], Shape]
+    read_config: Callable[[Mapping[str, Any]], ModelConfig]
     names: WeightNames
-    sources: Callable[[Positions], Positions]
+    prediction_rows: Callable[[Positions], Positions]
     special: SpecialTokens

@@ -20,9 +20,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from entropycache.errors import CheckpointError, OptionError
+from entropycache.models.config import ModelConfig
 from entropycache.models.family import Family
 from entropycache.models.registry import family_of
-from entropycache.models.transformer import LayerWeights, Shape, Transformer
+from entropycache.models.transformer import LayerWeights, Transformer
 from entropycache.models.weights import checked, open_weights
 
 EMBEDDED = "tiny"
@@ -84,10 +85,10 @@ def read_config(folder: Path) -> Checkpoint:
     return Checkpoint(folder, config, family_of(config, str(path)))
 
 
-def read_shape(family: Family, config: Mapping[str, Any], where: str) -> Shape:
+def read_model_config(family: Family, config: Mapping[str, Any], where: str) -> ModelConfig:
     """The network's shape; a config that lacks a number, or has a wrong one, is an error."""
     try:
-        shape = family.shape(config)
+        shape = family.read_config(config)
     except KeyError as error:
         raise CheckpointError(f"{where}: {error.args[0]!r} is missing") from error
     except (TypeError, ValueError, ArithmeticError) as error:
@@ -132,7 +133,7 @@ def pick_dtype(name: str, config: Mapping[str, Any], device: torch.device) -> to
 def load_network(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> Transformer:
     """Read a checkpoint's weights, memory-mapped, shard by shard, straight into fused matrices."""
     where = str(checkpoint.folder / "config.json")
-    shape = read_shape(checkpoint.family, checkpoint.config, where)
+    shape = read_model_config(checkpoint.family, checkpoint.config, where)
     with ExitStack() as stack:
         tensors = open_weights(checkpoint.folder, stack)
 
@@ -151,7 +152,7 @@ def load_network(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.devic
         return _assemble(checkpoint.family, shape, lambda name, size: fused([name], size), group)
 
 
-def adopt_network(family: Family, shape: Shape, tensors: Mapping[str, Tensor]) -> Transformer:
+def adopt_network(family: Family, shape: ModelConfig, tensors: Mapping[str, Tensor]) -> Transformer:
     """A network over tensors that are already loaded; they are shared, not copied, and stay
     unfused.
     """
@@ -169,35 +170,35 @@ def adopt_network(family: Family, shape: Shape, tensors: Mapping[str, Tensor]) -
 
 def _assemble(
     family: Family,
-    s: Shape,
+    model: ModelConfig,
     one: Callable[[str, tuple[int, ...]], Tensor],
     group: Callable[[list[str], list[tuple[int, ...]]], list[Tensor]],
 ) -> Transformer:
     """A network whose tensors come from ``one`` (by name and size) and, where they may be fused,
     from ``group``.
     """
-    names, q, kv = family.names, s.heads * s.head_dim, s.kv_heads * s.head_dim
+    names, hidden, inner = family.names, model.hidden_size, model.intermediate_size
+    q, kv = model.query_size, model.key_size
     layers = []
-    for i in range(s.layers):
-        biases = [n.format(i) for n in names.qkv_bias] if s.qkv_bias else []
+    for i in range(model.num_hidden_layers):
+        biases = [n.format(i) for n in names.qkv_bias] if model.attention_bias else []
+        weights = [n.format(i) for n in names.qkv]
         layers.append(
             LayerWeights(
-                attn_norm=one(names.attn_norm.format(i), (s.width,)),
-                qkv=group(
-                    [n.format(i) for n in names.qkv], [(q, s.width), (kv, s.width), (kv, s.width)]
-                ),
+                attn_norm=one(names.attn_norm.format(i), (hidden,)),
+                qkv=group(weights, [(q, hidden), (kv, hidden), (kv, hidden)]),
                 qkv_bias=group(biases, [(q,), (kv,), (kv,)]) if biases else [],
-                out=one(names.out.format(i), (s.width, q)),
-                mlp_norm=one(names.mlp_norm.format(i), (s.width,)),
-                gate_up=group([n.format(i) for n in names.gate_up], [(s.mlp_width, s.width)] * 2),
-                down=one(names.down.format(i), (s.width, s.mlp_width)),
+                out=one(names.out.format(i), (hidden, q)),
+                mlp_norm=one(names.mlp_norm.format(i), (hidden,)),
+                gate_up=group([n.format(i) for n in names.gate_up], [(inner, hidden)] * 2),
+                down=one(names.down.format(i), (hidden, inner)),
             )
         )
-    embedding = one(names.embedding, (s.vocab_size, s.width))
-    head = embedding if s.tied_head else one(names.head, (s.vocab_size, s.width))
-    return Transformer(s, embedding, layers, one(names.norm, (s.width,)), head).requires_grad_(
-        False
-    )
+    embedding = one(names.embedding, (model.vocab_size, hidden))
+    tied = model.tie_word_embeddings
+    head = embedding if tied else one(names.head, (model.vocab_size, hidden))
+    network = Transformer(model, embedding, layers, one(names.norm, (hidden,)), head)
+    return network.requires_grad_(False)
 
 
 def save_network(
@@ -206,10 +207,10 @@ def save_network(
     """Write ``config.json`` and ``model.safetensors`` in bfloat16 under the family's published
     names. A tied head is written as a copy where ``config`` does not say that it is tied.
     """
-    s, names = network.shape, family.names
-    sizes = [s.heads * s.head_dim, s.kv_heads * s.head_dim, s.kv_heads * s.head_dim]
+    model, names = network.config, family.names
+    sizes = [model.query_size, model.key_size, model.key_size]
     tensors: dict[str, Tensor] = {names.embedding: network.embedding, names.norm: network.norm}
-    if not family.shape(config).tied_head:
+    if not family.read_config(config).tie_word_embeddings:
         tensors[names.head] = network.head
     for i, layer in enumerate(network.typed_layers()):
         named: dict[str, Tensor] = {
@@ -221,7 +222,7 @@ def save_network(
         named |= dict(
             zip(names.qkv, torch.split(torch.cat([*layer.qkv.weights]), sizes), strict=True)
         )
-        if s.qkv_bias:
+        if model.attention_bias:
             named |= dict(
                 zip(names.qkv_bias, torch.split(torch.cat([*layer.qkv.biases]), sizes), strict=True)
             )

@@ -7,10 +7,13 @@ import math
 import torch
 from torch import Tensor
 
-from entropycache.models.transformer import LayerWeights, Shape, Transformer
+from entropycache.models.config import ModelConfig
+from entropycache.models.transformer import LayerWeights, Transformer
 
 
-def random_network(shape: Shape, seed: int = 0, dtype: torch.dtype = torch.float32) -> Transformer:
+def random_network(
+    config: ModelConfig, seed: int = 0, dtype: torch.dtype = torch.float32
+) -> Transformer:
     """A freshly initialised network: normal with deviation 0.02, output projections scaled down by
     depth.
     """
@@ -22,9 +25,9 @@ def random_network(shape: Shape, seed: int = 0, dtype: torch.dtype = torch.float
     def ones(size: int) -> Tensor:
         return torch.ones(size, dtype=dtype)
 
-    w, small = shape.width, 0.02 / math.sqrt(2 * shape.layers)
-    heads, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    bias = [torch.zeros(heads + 2 * kv, dtype=dtype)] if shape.qkv_bias else []
+    w, small = config.hidden_size, 0.02 / math.sqrt(2 * config.num_hidden_layers)
+    heads, kv = config.query_size, config.key_size
+    bias = [torch.zeros(heads + 2 * kv, dtype=dtype)] if config.attention_bias else []
     layers = [
         LayerWeights(
             attn_norm=ones(w),
@@ -32,10 +35,10 @@ def random_network(shape: Shape, seed: int = 0, dtype: torch.dtype = torch.float
             qkv_bias=bias,
             out=normal(w, heads, scale=small),
             mlp_norm=ones(w),
-            gate_up=[normal(2 * shape.mlp_width, w)],
-            down=normal(w, shape.mlp_width, scale=small),
+            gate_up=[normal(2 * config.intermediate_size, w)],
+            down=normal(w, config.intermediate_size, scale=small),
         )
-        for _ in range(shape.layers)
+        for _ in range(config.num_hidden_layers)
     ]
-    embedding = normal(shape.vocab_size, w)
-    return Transformer(shape, embedding, layers, ones(w), normal(shape.vocab_size, w))
+    embedding = normal(config.vocab_size, w)
+    return Transformer(config, embedding, layers, ones(w), normal(config.vocab_size, w))

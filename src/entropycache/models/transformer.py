@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from entropycache.models.config import ModelConfig
+
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """``attend(layer, q, k, v)``: q ``(rows, heads, head_dim)``, k and v ``(rows, kv_heads,
 head_dim)``, both with the rotary embedding applied; returns what each row attended to, ``(rows,
@@ -25,27 +27,6 @@ Arrange = Callable[[int, Tensor], tuple[Tensor, Tensor | None]]
 """
 Wanted = Callable[[], Tensor]
 """Which rows of the last layer are asked for, as indices ``(n,)``; called when it has attended."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The numbers that define a network. ``rotate_in_float32`` is LLaDA's
-    ``rope_full_precision``.
-    """
-
-    width: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    mlp_width: int
-    vocab_size: int
-    norm_eps: float
-    rope_theta: float
-    max_positions: int
-    qkv_bias: bool = False
-    tied_head: bool = False
-    rotate_in_float32: bool = True
 
 
 class Fused(nn.Module):
@@ -75,13 +56,13 @@ class RotaryTable(nn.Module):
     cos: Tensor
     sin: Tensor
 
-    def __init__(self, shape: Shape, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> None:
         super().__init__()
         precise = torch.float64 if dtype == torch.float64 else torch.float32
-        half = torch.arange(0, shape.head_dim, 2, dtype=precise, device=device) / shape.head_dim
-        positions = torch.arange(shape.max_positions, dtype=precise, device=device)
-        angles = torch.outer(positions, 1.0 / shape.rope_theta**half)
-        kept = precise if shape.rotate_in_float32 else dtype
+        half = torch.arange(0, config.head_dim, 2, dtype=precise, device=device) / config.head_dim
+        positions = torch.arange(config.max_position_embeddings, dtype=precise, device=device)
+        angles = torch.outer(positions, 1.0 / config.rope_theta**half)
+        kept = precise if config.rope_in_float32 else dtype
         cos, sin = angles.cos(), angles.sin()
         self.register_buffer("cos", torch.cat((cos, cos), dim=1).to(kept), persistent=False)
         self.register_buffer("sin", torch.cat((-sin, sin), dim=1).to(kept), persistent=False)
@@ -126,9 +107,9 @@ class LayerWeights:
 class Layer(nn.Module):
     """Pre-norm attention and SwiGLU, on ``(rows, width)``."""
 
-    def __init__(self, shape: Shape, weights: LayerWeights) -> None:
+    def __init__(self, config: ModelConfig, weights: LayerWeights) -> None:
         super().__init__()
-        self.shape = shape
+        self.config = config
         self.attn_norm = nn.Parameter(weights.attn_norm)
         self.qkv = Fused(weights.qkv, weights.qkv_bias)
         self.out = nn.Parameter(weights.out)
@@ -153,19 +134,19 @@ class Layer(nn.Module):
 
     def project(self, x: Tensor, rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, as ``Attend`` takes them."""
-        s = self.shape
-        qkv = self.qkv(rms_norm(x, self.attn_norm, s.norm_eps))
-        qkv = qkv.view(len(x), s.heads + 2 * s.kv_heads, s.head_dim)
-        turned = rotate(qkv[:, : s.heads + s.kv_heads], *rotary)
-        return turned[:, : s.heads], turned[:, s.heads :], qkv[:, s.heads + s.kv_heads :]
+        heads, kv_heads = self.config.num_attention_heads, self.config.num_key_value_heads
+        qkv = self.qkv(rms_norm(x, self.attn_norm, self.config.rms_norm_eps))
+        qkv = qkv.view(len(x), heads + 2 * kv_heads, self.config.head_dim)
+        turned = rotate(qkv[:, : heads + kv_heads], *rotary)
+        return turned[:, :heads], turned[:, heads:], qkv[:, heads + kv_heads :]
 
     def values(self, x: Tensor) -> Tensor:
         """Values alone, ``(rows, kv_heads, head_dim)``."""
-        s = self.shape
-        size = s.kv_heads * s.head_dim
+        size = self.config.key_size
         bias = self.qkv.biases[-1][-size:] if len(self.qkv.biases) else None
-        normed = rms_norm(x, self.attn_norm, s.norm_eps)
-        return F.linear(normed, self.qkv.weights[-1][-size:], bias).view(-1, s.kv_heads, s.head_dim)
+        normed = rms_norm(x, self.attn_norm, self.config.rms_norm_eps)
+        values = F.linear(normed, self.qkv.weights[-1][-size:], bias)
+        return values.view(len(x), self.config.num_key_value_heads, self.config.head_dim)
 
     def attended(self, mixed: Tensor) -> Tensor:
         """What attention adds to ``x``, from what the rows attended to."""
@@ -173,7 +154,8 @@ class Layer(nn.Module):
 
     def mlp(self, x: Tensor) -> Tensor:
         """What the feed-forward layer adds to ``x``."""
-        gate, up = self.gate_up(rms_norm(x, self.mlp_norm, self.shape.norm_eps)).chunk(2, dim=-1)
+        normed = rms_norm(x, self.mlp_norm, self.config.rms_norm_eps)
+        gate, up = self.gate_up(normed).chunk(2, dim=-1)
         return F.linear(F.silu(gate) * up, self.down)
 
 
@@ -182,19 +164,19 @@ class Transformer(nn.Module):
 
     def __init__(
         self,
-        shape: Shape,
+        config: ModelConfig,
         embedding: Tensor,
         layers: Sequence[LayerWeights],
         norm: Tensor,
         head: Tensor,
     ) -> None:
         super().__init__()
-        self.shape = shape
+        self.config = config
         self.embedding = nn.Parameter(embedding)
-        self.layers = nn.ModuleList(Layer(shape, weights) for weights in layers)
+        self.layers = nn.ModuleList(Layer(config, weights) for weights in layers)
         self.norm = nn.Parameter(norm)
-        self.head = self.embedding if shape.tied_head else nn.Parameter(head)
-        self.rotary = RotaryTable(shape, embedding.dtype, embedding.device)
+        self.head = self.embedding if config.tie_word_embeddings else nn.Parameter(head)
+        self.rotary = RotaryTable(config, embedding.dtype, embedding.device)
 
     def forward(
         self,
@@ -216,7 +198,7 @@ class Transformer(nn.Module):
                 x, moved = arrange(index, x)
                 rotary = rotary if moved is None else self.rotary.at(moved)
             x = layer(x, rotary, attend, index, wanted if index == last else None)
-        return rms_norm(x, self.norm, self.shape.norm_eps)
+        return rms_norm(x, self.norm, self.config.rms_norm_eps)
 
     @property
     def parameter_count(self) -> int:

@@ -63,8 +63,8 @@ def run_demo(engine: Engine, policy: str) -> None:
     console = Console()
     cached = GenerationConfig(policy=policy, gen_length=GEN_LENGTH)
     ways = [
-        (Totals("plain decoding"), GenerationConfig.of(PLAIN, gen_length=GEN_LENGTH)),
-        (Totals("same rules, no cache"), GenerationConfig.of(cached, policy="none")),
+        (Totals("plain decoding"), PLAIN.merge(gen_length=GEN_LENGTH)),
+        (Totals("same rules, no cache"), cached.merge(policy="none")),
         (Totals(policy.partition(":")[0]), cached),
     ]
     list(engine.stream("warm-up", GenerationConfig(policy=policy, gen_length=32)))
@@ -98,8 +98,8 @@ def _solve(
     else:
         *_, frame = _timed(frames, run)
     stopping, canvas = (
-        StopCriteria(engine.text),
-        Canvas(frame.canvas, engine.text.mask_id, frame.start),
+        StopCriteria(engine.tokenizer),
+        Canvas(frame.canvas, engine.tokenizer.mask_id, frame.start),
     )
     run.text, run.tokens = stopping.finish(canvas)[0], len(stopping.answer(canvas))
     run.solved = problem.solved_by(run.text)
@@ -155,12 +155,12 @@ class _Screen:
         for position in range(frame.start, len(frame.canvas)):
             token = int(frame.canvas[position])
             under = " on grey23" if position in computed else ""
-            if token == self._engine.text.mask_id:
+            if token == self._engine.tokenizer.mask_id:
                 canvas.append("·", f"grey50{under}")
-            elif token in self._engine.text.end_ids:
+            elif token in self._engine.tokenizer.end_ids:
                 canvas.append("▪", f"grey39{under}")
             else:
-                shown = self._engine.text.token(token).replace("\n", "⏎")
+                shown = self._engine.tokenizer.token(token).replace("\n", "⏎")
                 canvas.append(shown, f"{_colour(self._entropy[position])}{under}")
         prompt = sum(1 for position in computed if position < frame.start)
         numbers = Line(

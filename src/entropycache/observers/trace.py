@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from entropycache.engine.output import Frame
 from entropycache.errors import RecordError
 from entropycache.io.jsonl import JsonlWriter, read_finished_lines
-from entropycache.io.tokenizer import Text
+from entropycache.io.tokenizer import Tokenizer
 
 VERSION = 1
 
@@ -39,7 +39,7 @@ class TraceWriter:
     def __init__(
         self,
         path: Path,
-        text: Text,
+        text: Tokenizer,
         model: str,
         names: Sequence[str | int] | None = None,
         resumed: bool = False,

@@ -1,4 +1,4 @@
-"""Fast-dLLM (arXiv 2505.22618): a full pass at the begin of each block, then the block with or
+"""Fast-dLLM (arXiv 2505.22618): a full pass at the start of each block, then the block with or
 without what follows it.
 
 A *block* is the window's positions at the last full pass, so it has a meaning under any window.
@@ -27,7 +27,7 @@ class FastDual(Policy):
 
     about: ClassVar[About] = About(
         "Fast-dLLM, arXiv 2505.22618",
-        "everything at the begin of a block, then the block",
+        "everything at the start of a block, then the block",
         "none to speak of: whether the block is finished",
     )
     _block: Positions = field(default_factory=lambda: NOTHING, init=False, repr=False)
@@ -56,7 +56,7 @@ class FastPrefix(FastDual):
 
     about: ClassVar[About] = About(
         "Fast-dLLM, arXiv 2505.22618",
-        "everything at the begin of a block, then the block and all after it",
+        "everything at the start of a block, then the block and all after it",
         "none to speak of: whether the block is finished",
     )
 

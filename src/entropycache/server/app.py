@@ -107,13 +107,13 @@ def model_routes(service: Service) -> APIRouter:
 def text_routes(service: Service) -> APIRouter:
     """Models, and text to token ids and back."""
     router = APIRouter(responses={400: _ERROR, 404: _ERROR})
-    text, shape = service.engine.text, service.engine.network.shape
+    text, shape = service.engine.tokenizer, service.engine.network.config
     model = {
         "id": service.settings.model,
         "object": "model",
         "created": int(time.time()),
         "owned_by": "entropycache",
-        "max_model_len": shape.max_positions,
+        "max_model_len": shape.max_position_embeddings,
     }
 
     @router.get("/v1/models", response_class=Json)
@@ -136,7 +136,11 @@ def text_routes(service: Service) -> APIRouter:
             ids = await service.with_text(lambda: text.encode(prompt or ""))
         except EntropyCacheError as error:
             raise invalid(str(error), field) from error
-        found = {"count": len(ids), "max_model_len": shape.max_positions, "tokens": ids.tolist()}
+        found = {
+            "count": len(ids),
+            "max_model_len": shape.max_position_embeddings,
+            "tokens": ids.tolist(),
+        }
         return Json(found)
 
     @router.post("/detokenize", response_class=Json)

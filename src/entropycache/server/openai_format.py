@@ -25,7 +25,7 @@ def usage(completions: Sequence[Completion], choices: int) -> dict[str, int]:
     }
 
 
-class Shape:
+class AnswerFormat:
     """The answers to one request: an id, a time, a model, and how a choice is written."""
 
     prefix, whole, chunk = "", "", ""
@@ -77,7 +77,7 @@ class Shape:
         raise NotImplementedError
 
 
-class ChatShape(Shape):
+class ChatFormat(AnswerFormat):
     """Chat completions."""
 
     prefix, whole, chunk = "chatcmpl", "chat.completion", "chat.completion.chunk"
@@ -121,7 +121,7 @@ class ChatShape(Shape):
         return {"token": text, "logprob": max(logprob, SMALLEST), "bytes": data}
 
 
-class TextShape(Shape):
+class TextFormat(AnswerFormat):
     """Completions."""
 
     prefix, whole, chunk = "cmpl", "text_completion", "text_completion"

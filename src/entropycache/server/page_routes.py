@@ -58,7 +58,7 @@ def facts(service: Service) -> dict[str, Any]:
     ]
     return {
         "model": settings.model,
-        "positions": service.engine.network.shape.max_positions,
+        "positions": service.engine.network.config.max_position_embeddings,
         "key": settings.api_key is not None,
         "policies": [dict(zip(("name", "options", "what"), row, strict=False)) for row in rows()],
         "defaults": asdict(settings.defaults),

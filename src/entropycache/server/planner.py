@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from entropycache.config.generation import GenerationConfig
-from entropycache.engine.build import spec_of
+from entropycache.engine.build import resolve_spec
 from entropycache.engine.engine import Engine
 from entropycache.engine.request import Request
 from entropycache.engine.stopping import UNFINISHED
@@ -104,7 +104,7 @@ class Planner:
 
     def __init__(self, engine: Engine, settings: ServerSettings) -> None:
         self._engine, self._settings = engine, settings
-        self._room = engine.network.shape.max_positions
+        self._room = engine.network.config.max_position_embeddings
         self._numbers = itertools.count()
 
     def plan(self, body: Decoding) -> list[tuple[Request, Make]]:
@@ -118,7 +118,7 @@ class Planner:
         planned: list[tuple[Request, Make]] = []
         for prompt in prompts:
             with _blaming(field):
-                ids = self._engine.text.encode(prompt).tolist()
+                ids = self._engine.tokenizer.encode(prompt).tolist()
             shared = self._config(body, field, len(ids) + len(suffix))
             self._check_positions(len(ids) + len(suffix) + shared.gen_length)
             for config in _seeded(shared, body.seed, choices):
@@ -145,7 +145,7 @@ class Planner:
         if not text:
             return []
         with _blaming("suffix"):
-            found: list[int] = self._engine.text.encode_rest(text).tolist()
+            found: list[int] = self._engine.tokenizer.encode_rest(text).tolist()
         return found
 
     def _config(self, body: Decoding, field: str, taken: int) -> GenerationConfig:
@@ -169,7 +169,7 @@ class Planner:
         if limit is not None:
             options["max_new_tokens"] = limit
         with _blaming(field):
-            config = GenerationConfig.of(self._settings.defaults, **options)
+            config = self._settings.defaults.merge(**options)
         self._check_policy(config.policy)
         return config
 
@@ -179,7 +179,7 @@ class Planner:
         for name in ("gen_length", "block_length", "window", "tokens_per_step", "steps", *limits):
             if (getattr(body, name, None) or 0) > self._room:
                 raise invalid(f"{name} must be at most {self._room}, the model's positions", name)
-        vocabulary = self._engine.network.shape.vocab_size
+        vocabulary = self._engine.network.config.vocab_size
         if (body.top_k or 0) > vocabulary:
             raise invalid(f"top_k must be at most {vocabulary}, the vocabulary", "top_k")
 
@@ -195,7 +195,7 @@ class Planner:
         they are squared.
         """
         try:
-            policy = make_policy(spec_of(spec, self._engine.calibrated))
+            policy = make_policy(resolve_spec(spec, self._engine.calibrated))
         except OptionError as error:
             raise invalid(str(error), "policy") from error
         for name, number in vars(policy).items():

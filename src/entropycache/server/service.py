@@ -23,7 +23,7 @@ from entropycache.server.engine_thread import EngineThread
 from entropycache.server.errors import unknown_model
 from entropycache.server.jobs import Event, Job, Watch
 from entropycache.server.metrics import Metrics
-from entropycache.server.openai_format import ChatShape, Shape, TextShape, usage
+from entropycache.server.openai_format import AnswerFormat, ChatFormat, TextFormat, usage
 from entropycache.server.planner import Make, Planner, check
 from entropycache.server.responses import EventStream, Json, unless_gone
 from entropycache.server.schema import (
@@ -117,19 +117,19 @@ class Service:
         self, body: ChatRequest | CompletionRequest, request: HTTPRequest
     ) -> Response:
         """Answer a chat or a completion, whole or as a stream."""
-        kind = ChatShape if isinstance(body, ChatRequest) else TextShape
-        shape = kind(self.settings.model, self._fingerprint, self.engine.text.token)
+        kind = ChatFormat if isinstance(body, ChatRequest) else TextFormat
+        answers = kind(self.settings.model, self._fingerprint, self.engine.tokenizer.token)
         session, _ = await self._open(body, Streamed if body.stream else TextWatch)
         seconds = self.settings.request_timeout
         if body.stream:
-            return EventStream(_chunks(session, shape, body), session.close, seconds)
+            return EventStream(_chunks(session, answers, body), session.close, seconds)
         try:
             found = await unless_gone(request.receive, _collect(session), seconds)
         finally:
             session.close()
         if found is None:
             return Response(status_code=499)  # the client has gone: nobody reads this
-        return Json(shape.complete(found, body.choices, body.top is not None))
+        return Json(answers.complete(found, body.choices, body.top is not None))
 
     async def canvas(self, body: CanvasRequest) -> Response:
         """Stream every step of one sequence."""
@@ -160,7 +160,9 @@ async def _collect(session: Session) -> list[tuple[Completion, Delta]]:
     return [found[i] for i in sorted(found)]
 
 
-async def _chunks(session: Session, shape: Shape, body: Sampled) -> AsyncIterator[dict[str, Any]]:
+async def _chunks(
+    session: Session, answers: AnswerFormat, body: Sampled
+) -> AsyncIterator[dict[str, Any]]:
     """The chunks of a streamed answer."""
     scored = body.top is not None
     counted = bool(body.stream_options and body.stream_options.include_usage)
@@ -170,18 +172,18 @@ async def _chunks(session: Session, shape: Shape, body: Sampled) -> AsyncIterato
         parts = []
         if event.index not in opened:
             opened.add(event.index)
-            parts.append(shape.opening(event.index))
+            parts.append(answers.opening(event.index))
         delta: Delta = event.told
         if delta.text or delta.tokens:
-            parts.append(shape.piece(event.index, delta, scored))
+            parts.append(answers.piece(event.index, delta, scored))
         if event.completion is not None:
             done[event.index] = event.completion
-            parts.append(shape.closing(event.index, event.completion.finish_reason))
+            parts.append(answers.closing(event.index, event.completion.finish_reason))
         for part in filter(None, parts):
-            yield shape.part([part], counted)
+            yield answers.part([part], counted)
     if counted:
         counts = usage([done[i] for i in sorted(done)], body.choices)
-        yield shape.part([], counted, counts)
+        yield answers.part([], counted, counts)
 
 
 async def _frames(session: Session, opening: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 from entropycache.core.steps import Step
 from entropycache.engine.output import Completion
 from entropycache.engine.request import Request
-from entropycache.io.tokenizer import Text
+from entropycache.io.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TextWatch:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._text: Text = request.stopping.text
+        self._text: Tokenizer = request.stopping.tokenizer
         self._scored: dict[int, Scored] = {}
         self._told = self._tokens = 0
 
@@ -122,7 +122,7 @@ class CanvasWatch:
 
     def opening(self) -> dict[str, Any]:
         """The canvas before the first step, and its prompt as text."""
-        sequence, text = self._request.sequence, self._request.stopping.text
+        sequence, text = self._request.sequence, self._request.stopping.tokenizer
         return {
             "event": "open",
             "canvas": sequence.canvas.tolist(),
@@ -139,7 +139,7 @@ class CanvasWatch:
         if step.index < self._next:
             return None
         self._next = step.index + 1
-        commit, text = step.commit, self._request.stopping.text
+        commit, text = step.commit, self._request.stopping.tokenizer
         told: dict[str, Any] = {
             "event": "step",
             "step": step.index,

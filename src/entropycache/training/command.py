@@ -14,6 +14,7 @@ from entropycache.models import llada, loading
 from entropycache.models.transformer import Transformer
 from entropycache.training.corpus import write_evaluation_sets
 from entropycache.training.evaluate import solved
+from entropycache.training.export import llada_config
 from entropycache.training.recipe import VOCABULARY, vocabulary_texts
 from entropycache.training.settings import TrainConfig
 from entropycache.training.trainer import Trainer
@@ -52,7 +53,7 @@ def export(network: Transformer, tokenizer: PreTrainedTokenizerBase, folder: Pat
     """Write a network in training as a LLaDA checkpoint with its tokenizer."""
     mask_id, end_id = tokenizer.mask_token_id, tokenizer.eos_token_id
     # Untied on disk, as the published checkpoints are: every LLaDA code reads that.
-    config = llada.config(replace(network.shape, tied_head=False), mask_id, end_id)
+    config = llada_config(replace(network.config, tie_word_embeddings=False), mask_id, end_id)
     with torch.no_grad():
         loading.save_network(network, llada.LLADA, config, folder)
     save_tokenizer(tokenizer, folder)

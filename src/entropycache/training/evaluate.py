@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from entropycache.config.generation import PLAIN, GenerationConfig
+from entropycache.config.generation import PLAIN
 from entropycache.engine.engine import Engine
 from entropycache.io.problems import HeldOut
 
-STOPPED = GenerationConfig.of(PLAIN, early_stop=True)
+STOPPED = PLAIN.merge(early_stop=True)
 """Plain decoding with early stop, which changes its cost alone, never its text."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from entropycache.models.transformer import Shape
+from entropycache.models.config import ModelConfig
 from entropycache.training.corpus import TRAINING_SEEDS, Mixture, draw_chunk, texts
 from entropycache.training.drills import COPYING, FACTS, SHEETS, VALUES
 from entropycache.training.objective import Objective
@@ -13,18 +13,18 @@ from entropycache.training.settings import Stage, TrainConfig
 from entropycache.training.tasks import TASKS
 
 VOCABULARY = 2048
-SHAPE = Shape(
-    width=384,
-    layers=6,
-    heads=6,
-    kv_heads=6,
+SHAPE = ModelConfig(
+    hidden_size=384,
+    num_hidden_layers=6,
+    num_attention_heads=6,
+    num_key_value_heads=6,
     head_dim=64,
-    mlp_width=1024,
+    intermediate_size=1024,
     vocab_size=VOCABULARY,
-    norm_eps=1e-5,
+    rms_norm_eps=1e-5,
     rope_theta=10000.0,
-    max_positions=4096,
-    tied_head=True,
+    max_position_embeddings=4096,
+    tie_word_embeddings=True,
 )
 
 _WEIGHTS = {

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from entropycache.errors import OptionError
-from entropycache.models.transformer import Shape
+from entropycache.models.config import ModelConfig
 from entropycache.training.corpus import Mixture
 from entropycache.training.objective import Objective
 
@@ -31,7 +31,7 @@ class Stage:
 class TrainConfig:
     """Everything that decides the weights of a run; saved beside them."""
 
-    shape: Shape
+    shape: ModelConfig
     stages: tuple[Stage, ...]
     steps: int
     warmup: int = 100
