@@ -132,7 +132,7 @@ def test_ablations_change_one_setting_each():
         assert point.config.window == point.base.window
     defaults = [p for p in curves if p.default]
     assert {p.curve for p in defaults} == {"tau", "k", "window", "signal max"}
-    configs = [arm.config for arm in ablations.arms(None, curves)]
+    configs = [c.config for c in ablations.candidates(None, curves)]
     assert len(configs) == len(set(configs)) and configs[0].policy == "none"
 
 

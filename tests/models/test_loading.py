@@ -105,8 +105,8 @@ def test_an_unreadable_config_is_named(folder):
         ({"mask_token_id": 5000}, "outside the vocabulary of 160 entries"),
         ({"d_model": None}, "a number of the config cannot be used"),
         ({"n_heads": 0}, "a number of the config cannot be used"),
-        ({"max_sequence_length": None}, "max_positions comes to None"),
-        ({"mlp_hidden_size": None, "mlp_ratio": 2.7}, "mlp_width comes to 172.8"),
+        ({"max_sequence_length": None}, "max_position_embeddings comes to None"),
+        ({"mlp_hidden_size": None, "mlp_ratio": 2.7}, "intermediate_size comes to 172.8"),
     ],
 )
 def test_a_config_that_does_not_fit_is_named(folder, changes, said):

@@ -139,13 +139,13 @@ def test_logprobs_of_the_tokens_of_the_answer(client, alone):
 
 
 def test_a_logprob_is_that_of_the_step_that_committed_the_token(client, alone):
-    prompt = alone.text.encode("1 + 1 =").tolist()
+    prompt = alone.tokenizer.encode("1 + 1 =").tolist()
     own = {"gen_length": 4, "tokens_per_step": 4}  # all in the first pass, which is that of logits
     found = client.completions.create(
         model="small", prompt=prompt, logprobs=2, max_tokens=1, extra_body=own
     )
-    logits = alone.logits([*prompt, *[alone.text.mask_id] * 4])[len(prompt)].double()
-    logits[alone.text.mask_id] = float("-inf")
+    logits = alone.logits([*prompt, *[alone.tokenizer.mask_id] * 4])[len(prompt)].double()
+    logits[alone.tokenizer.mask_id] = float("-inf")
     expected = logits.log_softmax(0)
     logprobs = found.choices[0].logprobs
     assert logprobs.token_logprobs[0] == pytest.approx(float(expected.max()), abs=1e-5)
@@ -155,7 +155,7 @@ def test_a_logprob_is_that_of_the_step_that_committed_the_token(client, alone):
 
 def test_completions_take_text_ids_and_lists_of_either(client, alone):
     texts = ["1 + 1 =", "2 * 3 ="]
-    ids = [alone.text.encode(t).tolist() for t in texts]
+    ids = [alone.tokenizer.encode(t).tolist() for t in texts]
     expected = [alone.generate(t, DEFAULTS).text for t in texts]
 
     def answers(prompt, **options):
@@ -191,7 +191,7 @@ def test_many_prompts_are_streamed_and_counted(client):
 def test_a_suffix_is_completed_to_from_both_sides(client, alone):
     options = {"model": "small", "prompt": "12 + 30 =", "suffix": "\n#### 42", "max_tokens": 6}
     whole = client.completions.create(**options, logprobs=0)
-    masks = alone.text.mask_text * 6
+    masks = alone.tokenizer.mask_text * 6
     filled = alone.infill(f"12 + 30 ={masks}\n#### 42")
     assert filled.text == f"12 + 30 ={whole.choices[0].text}\n#### 42"
     assert whole.usage.completion_tokens == 6 == len(whole.choices[0].logprobs.tokens)

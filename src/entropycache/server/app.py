@@ -62,6 +62,7 @@ def create_app(engine: Engine, settings: ServerSettings) -> FastAPI:
     )
     app.state.service = service
     app.include_router(model_routes(service))
+    app.include_router(list_routes(service))
     app.include_router(text_routes(service))
     app.include_router(state_routes(service))
     app.include_router(page_routes(service))
@@ -104,16 +105,15 @@ def model_routes(service: Service) -> APIRouter:
     return router
 
 
-def text_routes(service: Service) -> APIRouter:
-    """Models, and text to token ids and back."""
+def list_routes(service: Service) -> APIRouter:
+    """The routes that list the served model."""
     router = APIRouter(responses={400: _ERROR, 404: _ERROR})
-    text, shape = service.engine.tokenizer, service.engine.network.config
     model = {
         "id": service.settings.model,
         "object": "model",
         "created": int(time.time()),
         "owned_by": "entropycache",
-        "max_model_len": shape.max_position_embeddings,
+        "max_model_len": service.engine.network.config.max_position_embeddings,
     }
 
     @router.get("/v1/models", response_class=Json)
@@ -125,6 +125,17 @@ def text_routes(service: Service) -> APIRouter:
         service.check_model(name)
         return Json(model)
 
+    return router
+
+
+def text_routes(service: Service) -> APIRouter:
+    """The routes from text to token ids and back."""
+    router = APIRouter(responses={400: _ERROR, 404: _ERROR})
+    tokenizer, room = (
+        service.engine.tokenizer,
+        service.engine.network.config.max_position_embeddings,
+    )
+
     @router.post("/tokenize", response_class=Json)
     async def tokenize(body: TokenizeRequest) -> Response:
         service.check_model(body.model)
@@ -133,21 +144,16 @@ def text_routes(service: Service) -> APIRouter:
         prompt = body.prompt if body.messages is None else [m.plain() for m in body.messages]
         field = "prompt" if body.messages is None else "messages"
         try:
-            ids = await service.with_text(lambda: text.encode(prompt or ""))
+            ids = await service.with_text(lambda: tokenizer.encode(prompt or ""))
         except EntropyCacheError as error:
             raise invalid(str(error), field) from error
-        found = {
-            "count": len(ids),
-            "max_model_len": shape.max_position_embeddings,
-            "tokens": ids.tolist(),
-        }
-        return Json(found)
+        return Json({"count": len(ids), "max_model_len": room, "tokens": ids.tolist()})
 
     @router.post("/detokenize", response_class=Json)
     async def detokenize(body: DetokenizeRequest) -> Response:
         service.check_model(body.model)
         try:
-            return Json({"prompt": await service.with_text(lambda: text.spell(body.tokens))})
+            return Json({"prompt": await service.with_text(lambda: tokenizer.spell(body.tokens))})
         except EntropyCacheError as error:
             raise invalid(str(error), "tokens") from error
 
