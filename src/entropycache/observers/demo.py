@@ -61,6 +61,7 @@ def run_demo(engine: Engine, policy: str) -> None:
     ``policy`` but without a cache, and with ``policy``; close with a table.
     """
     console = Console()
+    wide = Console(width=console.width if console.is_terminal else 100)
     cached = GenerationConfig(policy=policy, gen_length=GEN_LENGTH)
     ways = [
         (Totals("plain decoding"), PLAIN.merge(gen_length=GEN_LENGTH)),
@@ -81,8 +82,8 @@ def run_demo(engine: Engine, policy: str) -> None:
                 highlight=False,
                 markup=False,
             )
-    console.print(_table([totals for totals, _ in ways]))
-    console.print(_factors(*(totals.tokens_per_second for totals, _ in ways)), highlight=False)
+    wide.print(_table([totals for totals, _ in ways]))
+    wide.print(_factors(*(totals.tokens_per_second for totals, _ in ways)), highlight=False)
 
 
 def _solve(
@@ -198,7 +199,7 @@ def _factors(plain: float, no_cache: float, cached: float) -> str:
 def _table(all_totals: list[Totals]) -> Table:
     table = Table(title="What it cost")
     for column in (*("", "correct", "tokens/s", "speed-up", "passes", "full", "rows", "seconds"),):
-        table.add_column(column, justify="left" if not column else "right")
+        table.add_column(column, justify="left" if not column else "right", no_wrap=True)
     base = all_totals[0].tokens_per_second
     for totals in all_totals:
         runs = totals.runs
