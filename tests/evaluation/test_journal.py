@@ -7,7 +7,7 @@ import json
 import pytest
 
 from entropycache.errors import OptionError, RecordError
-from entropycache.evaluation.journal import Journal
+from entropycache.evaluation.journal import Journal, digest
 
 
 def test_a_torn_last_line_is_gone_once_a_result_is_added(tmp_path):
@@ -66,3 +66,21 @@ def test_a_journal_whose_folder_is_missing_is_refused_under_the_options_name(tmp
     with pytest.raises(OptionError) as found:
         Journal(output)
     assert str(found.value) == f"--output {output}: cannot be written: No such file or directory"
+
+
+def test_a_journal_of_other_settings_is_not_used(tmp_path):
+    assert digest("a", {"x": 1}) == digest("a", {"x": 1}) != digest("a", {"x": 2})
+    with Journal(tmp_path / "e.json") as journal, Journal(tmp_path / "e.json", rank=1) as other:
+        journal.add("k", {"v": 1})
+        other.add("l", {"v": 2})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "e.partial.1.jsonl",
+        "e.partial.jsonl",
+    ]
+    with Journal(tmp_path / "e.json", rank=1) as journal:
+        assert (journal.get("k"), journal.get("l"), journal.get("m")) == ({"v": 1}, {"v": 2}, None)
+        journal.remove()
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "e.partial.jsonl").write_text("[1]\n")
+    with pytest.raises(RecordError, match="not a line of an evaluation's journal"):
+        Journal(tmp_path / "e.json")

@@ -10,17 +10,12 @@ import pytest
 from lm_eval.api.instance import Instance
 from lm_eval.tasks import TaskManager
 
-from entropycache import GenerationConfig
 from entropycache.errors import OptionError, PromptError
 from entropycache.evaluation import EntropyCacheLM
-from entropycache.evaluation.arguments import request_config
 from entropycache.evaluation.journal import Journal
 from entropycache.evaluation.offline import config as offline_config
-from entropycache.evaluation.prompts import Templated, pair, tokens
-from entropycache.evaluation.report import resolved
+from entropycache.evaluation.prompts import Templated, tokens
 from entropycache.io.problems import held_out, with_examples
-from entropycache.models.dream import DREAM
-from entropycache.models.llada import LLADA
 
 MANAGER = TaskManager(include_defaults=False)
 SHORT = {"gen_length": 32, "threshold": 0.7}
@@ -107,42 +102,6 @@ def test_wrong_arguments_are_one_sentence(tiny, options, said):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("task", "options", "expected"),
-    [
-        ({"until": ["Q:"], "max_gen_toks": 99}, {}, {"stop": ("Q:",), "gen_length": 99}),
-        ({"until": "Q:", "max_new_tokens": 9}, {}, {"stop": ("Q:",), "gen_length": 9}),
-        (
-            {"do_sample": False, "temperature": 0.7, "top_p": 0.9},
-            {},
-            {"temperature": 0, "top_p": 1},
-        ),
-        ({"do_sample": True}, {}, {"temperature": 1.0}),
-        ({"temperature": 0.3, "top_k": 5}, {}, {"temperature": 0.3, "top_k": 5}),
-        ({"temperature": 0.0}, {"temperature": 0.1}, {"temperature": 0.1}),
-        ({"max_gen_toks": 99}, {"gen_length": 64}, {"gen_length": 64}),
-        ({"until": ["Q:"]}, {"stop": ["#"]}, {"stop": ("#",)}),
-        ({}, {"steps": 16, "gen_length": 32}, {"steps": 16, "gen_length": 32}),
-    ],
-)
-def test_a_tasks_arguments_are_honoured_and_the_runs_options_win(task, options, expected):
-    assert request_config(task, options) == GenerationConfig(**expected)
-
-
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [
-        ({"num_beams": 4}, "generation argument 'num_beams' is not supported; known: until, max"),
-        ({"do_sample": "maybe"}, "do_sample must be true or false"),
-        ({"until": [""]}, "stop must not hold an empty string"),
-        ({"max_gen_toks": 0}, "gen_length must be 1 or more, not 0"),
-    ],
-)
-def test_a_tasks_arguments_that_cannot_be_honoured_are_refused(task, said):
-    with pytest.raises(OptionError, match=said):
-        request_config(task, {})
-
-
 def test_stop_strings_of_a_task_end_its_answers(tiny):
     chat = [{"role": "user", "content": QUESTIONS[0]}]
     whole = tiny.generate(chat, **SHORT).text
@@ -198,18 +157,6 @@ def test_likelihoods_are_kept_in_the_journal(tiny, tmp_path, monkeypatch):
     assert found[0] == found[1]
 
 
-def test_a_calibrated_policy_is_recorded_as_what_it_stands_for(tiny, monkeypatch):
-    monkeypatch.setattr(tiny, "calibrated", "entropy:tau=0.25,k=16")
-    lm = EntropyCacheLM(tiny, policy="calibrated")
-    assert lm.options == {"policy": "entropy:tau=0.25,k=16"}
-    acts = resolved(request_config({}, lm.options), LLADA)
-    assert acts["policy_options"]["tau"] == 0.25
-    assert (acts["window"], acts["threshold"]) == (32, 0.9)
-    assert resolved(GenerationConfig(policy="elastic"), LLADA)["window"] == 16
-    assert resolved(GenerationConfig(policy="elastic"), DREAM)["window"] == 32
-    assert resolved(GenerationConfig(block_length=8, steps=32), LLADA)["window"] is None
-
-
 def test_worked_examples_are_earlier_turns_and_never_asked(tiny):
     lm = EntropyCacheLM(tiny, gen_length=8)
     results = evaluate(
@@ -261,18 +208,6 @@ def test_a_long_text_is_scored_in_pieces_that_cover_it_once(tiny, monkeypatch):
     assert found == [-float(len(seen))]
     assert all(len(p) + len(t) <= room for p, t in seen)
     assert seen[1][0] == ids[: room // 2]
-
-
-def test_context_and_continuation_are_tokenized_as_one(tiny):
-    text = tiny.tokenizer
-    whole = tokens(text, "12 + 34 = 46")
-    prefix, target = pair(text, "12 + 34 = ", "46")
-    assert prefix + target == whole and prefix == tokens(text, "12 + 34 =")
-    assert pair(text, "", "46") == ([], tokens(text, Templated("46")))
-    chat = EntropyCacheLM(tiny).apply_chat_template([{"role": "user", "content": "2 + 2"}])
-    prefix, target = pair(text, chat, "4")
-    assert prefix == text.encode([{"role": "user", "content": "2 + 2"}]).tolist()
-    assert text.backend.decode(target) == "4"
 
 
 def test_an_open_last_message_is_continued(tiny):
