@@ -1,5 +1,6 @@
-"""Evaluation through lm-evaluation-harness. Importing this package registers the model
-``entropycache`` with it.
+"""Evaluation through lm-evaluation-harness.
+
+Importing this package registers the model ``entropycache`` with the harness.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``entropycache eval`` does once its options are read: build tasks, evaluate, report."""
+"""The work of ``entropycache eval`` once its options are read: build tasks, evaluate, report."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ from entropycache.io.environment import machine, versions
 
 @dataclass(frozen=True)
 class Run:
-    """Every setting of an evaluation. ``chat`` is ``None`` where the model decides: with its chat
-    template if it has one. ``limit`` below 1 is a share.
+    """Every setting of an evaluation.
+
+    With ``chat`` left at ``None`` a chat template is used if the model has one. ``limit`` is a
+    number of documents of each task, or below 1 a share of them. ``output`` is the report's file.
     """
 
     model: str = "tiny"
@@ -50,7 +52,7 @@ class Run:
 
 
 def listing() -> str:
-    """Presets and offline tasks, in words."""
+    """A list of the presets and the offline tasks, as text."""
     lines = ["presets:"]
     for name, preset in presets.PRESETS.items():
         choice = f" (our choice: {preset.ours})" if preset.ours else ""
@@ -59,7 +61,14 @@ def listing() -> str:
 
 
 def evaluate(run: Run, options: dict[str, Any]) -> None:
-    """Evaluate, print the table, write the report. Of several ranks, the first one does."""
+    """Run an evaluation, write its report and print its table; of several ranks, the first does.
+
+    ``options`` are those of ``GenerationConfig``. A killed run goes on from its journal.
+
+    Raises ``OptionError`` for settings that are not accepted, among them an output that exists,
+    ``PromptError`` for a prompt that is too long, ``CheckpointError`` for a model that cannot be
+    loaded, and ``RecordError`` for a damaged file of data or journal.
+    """
     preset = presets.find_preset(run.preset) if run.preset else None
     _check(run)
     engine = load(run.model, dtype=run.dtype, device=ranks.own_device(run.device))
@@ -78,15 +87,15 @@ def evaluate(run: Run, options: dict[str, Any]) -> None:
         journal = Journal(run.output, lm.rank) if run.output else None
         with journal or nullcontext():
             lm.journal = journal
-            found = _measure(run, lm)
-        if found is not None:
-            _finish(run, found, journal)
+            results = _measure(run, lm)
+        if results is not None:
+            _finish(run, results, journal)
     finally:
         ranks.leave()
 
 
 def _check(run: Run) -> None:
-    """What can be refused before a model is loaded."""
+    """Refuse what can be refused before a model is loaded, which may take minutes."""
     if bool(run.tasks) == bool(run.preset):
         raise OptionError(
             "give --tasks or --preset; presets: "
@@ -101,7 +110,7 @@ def _check(run: Run) -> None:
 
 
 def _measure(run: Run, lm: EntropyCacheLM) -> dict[str, Any] | None:
-    """The report, on the first rank."""
+    """The report on the first rank, ``None`` on the others."""
     with _quiet():
         tasks = build(Wanted(run.tasks, bool(run.chat), run.num_fewshot, run.data_dir))
         _check_unsafe(tasks["tasks"], run)
@@ -120,16 +129,19 @@ def _measure(run: Run, lm: EntropyCacheLM) -> dict[str, Any] | None:
     if results is None or answers is None or scores is None:
         return None
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(run).items()}
-    told = {"settings": settings | {"seed": SEED, "options": lm.options, "ranks": lm.world_size}}
-    told |= {"model": lm.get_model_info() | {"family": lm.engine.family.model_type}}
-    told |= {"versions": versions(["lm_eval"]), "machine": machine()}
+    facts = {"settings": settings | {"seed": SEED, "options": lm.options, "ranks": lm.world_size}}
+    facts |= {"model": lm.get_model_info() | {"family": lm.engine.family.model_type}}
+    facts |= {"versions": versions(["lm_eval"]), "machine": machine()}
     work = report.Work(answers, scores, lm.engine.family)
-    told |= {"tasks": report.tasks(results, work)}
-    return told | ({"samples": report.samples(results, work)} if run.log_samples else {})
+    facts |= {"tasks": report.tasks(results, work)}
+    return facts | ({"samples": report.samples(results, work)} if run.log_samples else {})
 
 
 def _seed() -> None:
-    """What a task's own code may draw; decoding and likelihoods have the option ``seed``."""
+    """Seed the generators that a task's own code may use.
+
+    Decoding and likelihoods have generators of their own, seeded by the option ``seed``.
+    """
     random.seed(SEED)
     np.random.seed(SEED)
     torch.manual_seed(SEED)
@@ -144,23 +156,24 @@ def _check_unsafe(tasks: dict[str, Any], run: Run) -> None:
         )
 
 
-def _finish(run: Run, found: dict[str, Any], journal: Journal | None) -> None:
-    """Write the report in one go, then drop the journal, then show the table."""
+def _finish(run: Run, results: dict[str, Any], journal: Journal | None) -> None:
+    """Write the report, remove the journal and show the table."""
     if run.output and journal:
-        text = json.dumps(found, ensure_ascii=False, indent=1, default=str)
-        written = run.output.with_name(run.output.name + ".part")
-        written.write_text(text + "\n", encoding="utf-8")
-        written.replace(run.output)
+        text = json.dumps(results, ensure_ascii=False, indent=1, default=str)
+        # Renamed when whole: a run killed here leaves the journal and no half of a report.
+        part = run.output.with_name(run.output.name + ".part")
+        part.write_text(text + "\n", encoding="utf-8")
+        part.replace(run.output)
         journal.remove()
-    table.show(found)
-    failed = sum(task.get("failed", 0) for task in found["tasks"].values())
+    table.show(results)
+    failed = sum(task.get("failed", 0) for task in results["tasks"].values())
     if failed:
         print(f"{failed} answers were cut off by NaN or infinite logits and judged as they stood")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without lm_eval's and the hub's notes: what they say stands in the report, or is an error."""
+    """Silence lm_eval, the hub and ``datasets`` below errors: the report says the rest."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     loggers = [logging.getLogger(name) for name in ("lm_eval", "huggingface_hub", "datasets")]
     levels = [logger.level for logger in loggers]
@@ -175,8 +188,9 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _progress(lm: EntropyCacheLM) -> Iterator[None]:
-    """A bar of finished requests on the first rank's terminal; lm_eval tells how many there are
-    only when it hands them over.
+    """Show a bar of finished requests on the first rank's terminal.
+
+    Its total grows: lm_eval hands over generations and likelihoods one kind after the other.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""What a model kept of the requests that it answered, for whoever counts afterwards."""
+"""Records of answered requests and their costs, from which a report is made."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from entropycache.engine.output import Completion
 
 @dataclass(frozen=True)
 class Answer:
-    """What one request of a task gave; ``wall`` are the seconds since the answer before it, so that
-    sums of them are the time that decoding took, whatever the batch.
+    """The answer to one request of a task, the document ``doc``, and its cost.
+
+    ``wall`` is the time in seconds since the answer before it. Answers of a batch overlap in time,
+    but these intervals do not: their sum is the time that decoding took.
     """
 
     task: str
@@ -23,7 +25,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Likelihood:
-    """What one likelihood cost: full passes and seconds."""
+    """The cost of one likelihood: full passes, and ``wall`` time in seconds."""
 
     task: str
     doc: int

@@ -1,6 +1,6 @@
-"""The journal of an evaluation: finished results beside its output, for a killed run to go on from.
+"""The journal of an evaluation: finished results beside its output, so that a run can be resumed.
 
-It knows keys and JSON values, nothing of what they mean.
+It knows keys and JSON values, not their meaning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from entropycache.io.jsonl import JsonlWriter, read_finished_lines
 
 
 def digest(*parts: Any) -> str:
-    """Return a short digest of what decides a result, this package's version included."""
+    """Return a digest of 16 hexadecimal digits of everything that decides a result.
+
+    ``parts`` are JSON values. This package's version is included.
+    """
     text = json.dumps([version("entropycache"), *parts], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -25,10 +28,12 @@ def digest(*parts: Any) -> str:
 class Journal:
     """Finished results by key, one line each, of all ranks of an evaluation.
 
-    ``FILE.json`` has ``FILE.partial.jsonl``, and ``FILE.partial.RANK.jsonl`` for further ranks.
-    Each rank locks and appends to its own file, and reads all of them when it opens. Raises
-    ``OptionError`` where its file cannot be written or another process has it, and ``RecordError``
-    for a line that is no journal's.
+    The output ``FILE.json`` has the journal ``FILE.partial.jsonl``, and further ranks write
+    ``FILE.partial.RANK.jsonl``. Each rank locks and appends to its own file. It reads the files of
+    all ranks once, when it opens, because a resumed run may have another number of ranks.
+
+    Raises ``OptionError`` if its file cannot be written or another process holds the lock, and
+    ``RecordError`` for a line that does not belong to a journal.
     """
 
     def __init__(self, output: Path, rank: int = 0) -> None:
@@ -46,11 +51,11 @@ class Journal:
             raise
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """Return the result under ``key``, or ``None`` where there is none."""
+        """Return the result under ``key``, or ``None`` if there is none."""
         return self._found.get(key)
 
     def add(self, key: str, result: dict[str, Any]) -> None:
-        """Keep a result; it is on disk when this returns."""
+        """Keep a result; it has been written to the file when this returns."""
         self._found[key] = result
         self._file.write({"key": key, **result})
 
@@ -61,7 +66,7 @@ class Journal:
         self._file.close()
 
     def remove(self) -> None:
-        """Delete the files of all ranks, once the report holds their results."""
+        """Delete the files of all ranks. Call it once the report holds their results."""
         for path in self._files():
             path.unlink(missing_ok=True)
 

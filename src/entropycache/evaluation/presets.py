@@ -1,5 +1,7 @@
-"""Evaluations named after rows of the EntropyCache paper's tables (arXiv 2603.18489): task, number
-of examples, length, and each family's published decoding settings.
+"""Evaluations named after rows of the EntropyCache paper's tables (arXiv 2603.18489).
+
+A preset has a task, a number of worked examples and a length. Decoding settings are those published
+for each model family.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ blocks, and the sliding window of 32 is our choice. The threshold of 0.9 is Fast
 
 @dataclass(frozen=True)
 class Preset:
-    """A row: an lm_eval task (or one of ours), examples, ``gen_length``, and what of it the paper
-    does not state.
+    """A row of the paper: a task of lm_eval or ours, with ``shots`` worked examples.
+
+    ``ours`` names the settings that the paper does not state and we chose.
     """
 
     task: str
@@ -54,15 +57,17 @@ EntropyCache's default everywhere, and chats are used with examples as earlier t
 
 
 def find_preset(name: str) -> Preset:
-    """A preset by name; unknown names are errors that list the known ones."""
+    """The preset called ``name``. Raises ``OptionError`` for an unknown name, listing the known."""
     if name not in PRESETS:
         raise OptionError(f"unknown preset {name!r}; known: {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
 def decoding(preset: Preset, family: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Decoding options of a preset for a model family, replaced by those that were ``given``, which
-    also take the place of their alternatives.
+    """Decoding options of a preset for a model ``family``, with the ``given`` options over them.
+
+    A given option also takes the place of its alternatives. Raises ``OptionError`` for a family
+    without published settings, and for options that are not accepted.
     """
     if family not in DECODING:
         raise OptionError(f"presets are for {' and '.join(DECODING)}, not for {family}")

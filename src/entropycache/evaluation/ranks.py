@@ -1,7 +1,6 @@
-"""Data-parallel ranks as ``torchrun`` starts them: which one this is, and how they exchange counts
-and results.
+"""Data-parallel ranks as ``torchrun`` starts them, and the exchange of counts and results.
 
-They exchange over gloo, which serves processors and GPUs alike: no tensor of a model is sent.
+They exchange over gloo, which works without GPUs: no tensor of a model is sent.
 """
 
 from __future__ import annotations
@@ -16,42 +15,45 @@ import torch.distributed as dist
 from torch import Tensor
 
 _PATIENCE = timedelta(days=7)
-"""How long a rank waits for the slowest one."""
+"""The time a rank waits for the slowest one, which may have hours of answers left."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process's place among ``size`` processes. Alone, every exchange is with itself."""
+    """This process's place among ``size`` processes. Alone, it exchanges with itself."""
 
     rank: int = 0
     size: int = 1
     group: Any = None
 
     def all_gather(self, tensor: Tensor) -> Tensor:
-        """The tensors of all ranks, one after the other."""
+        """The elements of all ranks' tensors, ``(size * n,)``, in the order of the ranks.
+
+        The tensors, of any shape, must have the same number of elements ``n``.
+        """
         if self.size == 1:
             return tensor.reshape(-1)
         own = tensor.detach().cpu().reshape(-1)
-        found = [torch.empty_like(own) for _ in range(self.size)]
-        dist.all_gather(found, own, group=self.group)
-        return torch.cat(found)
+        gathered = [torch.empty_like(own) for _ in range(self.size)]
+        dist.all_gather(gathered, own, group=self.group)
+        return torch.cat(gathered)
 
     def gather_object(self, value: Any, dst: int = 0) -> list[Any] | None:
         """The values of all ranks on rank ``dst``, ``None`` on the others."""
         if self.size == 1:
             return [value]
-        found: list[Any] | None = [None] * self.size if self.rank == dst else None
-        dist.gather_object(value, found, dst=dst, group=self.group)
-        return found
+        gathered: list[Any] | None = [None] * self.size if self.rank == dst else None
+        dist.gather_object(value, gathered, dst=dst, group=self.group)
+        return gathered
 
     def barrier(self) -> None:
-        """Wait for all."""
+        """Wait until every rank has come to this call."""
         if self.size > 1:
             dist.barrier(group=self.group)
 
 
 def join() -> Ranks:
-    """The ranks that the environment describes, or that a process group already has."""
+    """The ranks of the existing process group, or of a new one that the environment describes."""
     if not dist.is_initialized():
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return Ranks()
@@ -67,7 +69,10 @@ def leave() -> None:
 
 
 def own_device(device: str) -> str:
-    """The GPU of this rank, where ``auto`` leaves the choice and there are several ranks."""
+    """The GPU of this rank if ``device`` is ``auto`` and there are several ranks, else ``device``.
+
+    Ranks of one machine take its GPUs in turn, by ``LOCAL_RANK``.
+    """
     if device != "auto" or "LOCAL_RANK" not in os.environ or not torch.cuda.is_available():
         return device
     return f"cuda:{int(os.environ['LOCAL_RANK']) % torch.cuda.device_count()}"

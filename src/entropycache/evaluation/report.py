@@ -1,4 +1,4 @@
-"""One JSON value of all that an evaluation found: totals and samples."""
+"""The report of an evaluation as JSON values: totals of every task, and samples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Results = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Work:
-    """What all ranks did, a list for each, on a model of this ``family``."""
+    """The answers and likelihoods of all ranks, a list for each rank, of a model of ``family``."""
 
     answers: Sequence[Sequence[Answer]]
     scores: Sequence[Sequence[Likelihood]]
@@ -30,41 +30,45 @@ class Work:
 
 
 def tasks(results: Results, work: Work) -> dict[str, Any]:
-    """Metrics and costs of every task, then metrics of every group."""
-    found: dict[str, Any] = {}
+    """Metrics and costs of every task, and metrics of every group, by name.
+
+    ``results`` is the value of ``lm_eval.evaluate``.
+    """
+    summary: dict[str, Any] = {}
     for name, values in results["results"].items():
-        found[name] = {"metrics": _metrics(values), "samples": values.get("sample_len")}
+        summary[name] = {"metrics": _metrics(values), "samples": values.get("sample_len")}
         shots = results["n-shot"].get(name)
-        if name in results["configs"]:
-            found[name] |= {"num_fewshot": shots, **_cost(name, work)}
-    return found
+        if name in results["configs"]:  # a group has no costs of its own: its tasks' would be twice
+            summary[name] |= {"num_fewshot": shots, **_cost(name, work)}
+    return summary
 
 
 def samples(results: Results, work: Work) -> dict[str, list[dict[str, Any]]]:
-    """For each task its documents in order: text, target, metrics by filter, and what it cost."""
+    """The documents of each task in order: text, target, metrics by filter, and cost."""
     given: dict[tuple[str, int], list[Answer]] = defaultdict(list)
     for answer in (answer for rank in work.answers for answer in rank):
         given[answer.task, answer.doc].append(answer)
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_task: dict[str, list[dict[str, Any]]] = {}
     for task, logged in results.get("samples", {}).items():
         documents: dict[int, dict[str, Any]] = {}
-        for sample in logged:
+        for sample in logged:  # lm_eval logs a document once for each filter
             entry = documents.setdefault(sample["doc_id"], _sample(sample, task, given))
             entry["metrics"] |= {
                 _name(metric, sample["filter"]): sample[metric] for metric in sample["metrics"]
             }
-        found[task] = [documents[doc] for doc in sorted(documents)]
-    return found
+        by_task[task] = [documents[doc] for doc in sorted(documents)]
+    return by_task
 
 
 def resolved(config: GenerationConfig, family: Family) -> dict[str, Any]:
-    """Every decoding option as it acts on a model of this ``family``: the policy's own
-    options and the defaults of rules included.
+    """Every decoding option as it acts on a model of this ``family``.
+
+    The policy's own options and the defaults of window and commit rule are included.
     """
     policy = make_policy(config.policy, family.prediction_rows)
-    own: list[str] = [f.name for f in fields(policy) if f.init] if is_dataclass(policy) else []
-    told = {"policy_options": {name: getattr(policy, name) for name in own}}
-    return asdict(with_policy_defaults(config, policy, family)) | told
+    names: list[str] = [f.name for f in fields(policy) if f.init] if is_dataclass(policy) else []
+    own = {"policy_options": {name: getattr(policy, name) for name in names}}
+    return asdict(with_policy_defaults(config, policy, family)) | own
 
 
 def _sample(
@@ -98,7 +102,10 @@ def _name(metric: str, chosen: str) -> str:
 
 
 def _cost(name: str, work: Work) -> dict[str, Any]:
-    """Totals of one task; ranks run at the same time, so that the slowest one's counts."""
+    """Totals of one task, its wall time in seconds.
+
+    Ranks run at the same time: the wall time is that of the slowest rank.
+    """
     own = [[answer for answer in rank if answer.task == name] for rank in work.answers]
     done = [answer for rank in own for answer in rank]
     scored = [[score for score in rank if score.task == name] for rank in work.scores]

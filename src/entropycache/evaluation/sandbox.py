@@ -1,7 +1,8 @@
-"""Generated programs, executed: one process each, with limits on time, memory, files and processes,
-a folder of its own and an empty environment.
+"""The sandbox that executes generated programs.
 
-It knows programs and verdicts, nothing of models or tasks.
+Each runs in a process of its own, with limits on time, memory, files and processes, in a folder of
+its own and without the parent's environment. The module knows programs and verdicts, not models or
+tasks.
 """
 
 from __future__ import annotations
@@ -19,12 +20,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 _GUARD = Path(__file__).with_name("sandbox_child.py")
+# The order of sets must not decide a verdict, and the limit on processes refuses threads as well.
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """``seconds`` of wall time (and of the processor's), bytes of address space, bytes a file."""
+    """Limits of one program.
+
+    ``seconds`` bound the wall time, and about as many the processor's time. ``memory`` is the
+    address space in bytes, ``file_size`` the size of each file in bytes.
+    """
 
     seconds: float = 5.0
     memory: int = 2**30
@@ -33,7 +39,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a program ran to its last line, and why not where it did not."""
+    """The outcome of a program: ``passed`` if it ran to its last line, else with the ``reason``."""
 
     passed: bool
     reason: str
@@ -42,8 +48,9 @@ class Verdict:
 def run_program(code: str, limits: Limits | None = None) -> Verdict:
     """Execute Python source that tests itself; it passes by reaching its end without an exception.
 
-    Leaving early passes nothing: the end is proven by a number that the program is never shown.
-    When the process is gone, by itself or by the limit of time, its whole group is killed.
+    A program that exits early does not pass: the end is proven by a random number that the program
+    is never shown. When the process has ended or ran out of time, its whole process group is
+    killed.
     """
     limits = limits or Limits()
     with (
@@ -65,7 +72,7 @@ def run_program(code: str, limits: Limits | None = None) -> Verdict:
 
 
 def _execute(source: bytes, limits: Limits, folder: str, errors: BinaryIO, proof_fd: int) -> bool:
-    """Run the guard over ``source``; returns whether it had to be stopped."""
+    """Run the guard over ``source``; true if it ran out of time and was stopped."""
     own = {
         "seconds": int(limits.seconds) + 1,
         "memory": limits.memory,
@@ -98,7 +105,10 @@ def _execute(source: bytes, limits: Limits, folder: str, errors: BinaryIO, proof
 
 
 def _written(reading: int) -> bytes:
-    """What is in the pipe now, without waiting for writers that may have been left behind."""
+    """The bytes in the pipe now, at most 64.
+
+    A blocking read would wait for any writer that the program left behind.
+    """
     os.set_blocking(reading, False)
     with suppress(BlockingIOError):
         return os.read(reading, 64)

@@ -1,8 +1,8 @@
-"""The child's side of the sandbox: it limits itself, executes one program, and proves that the
-program's last line was reached.
+"""The child's side of the sandbox.
 
-Started by path with the standard library alone. It guards against what models write by mistake or
-imitation, not against an attacker who knows it.
+It limits itself, executes one program, and proves that the program's last line was reached. It is
+started by path and uses the standard library alone. It guards against what models write by mistake
+or imitation, not against an attacker who knows it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REFUSED = (
     *("os.fork", "os.posix_spawn", "os.exec", "os.spawn", "os.system", "os.kill"),
     *("pty.", "subprocess.", "socket.", "resource."),
 )
-"""Begins of the names of audit events that no program may cause."""
+"""Prefixes of the names of audit events that no program may cause."""
 CHANGES = (
     *("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink"),
     *("os.truncate", "os.chmod", "os.chown", "os.utime"),
@@ -27,8 +27,9 @@ CHANGES = (
 
 
 def limit(seconds: int, memory: int, file_size: int) -> None:
-    """Set limits that nothing this process runs can raise; processes count where the user is not
-    the superuser, and the audit hook refuses them everywhere.
+    """Set limits that nothing in this process can raise: seconds, and bytes of memory and a file.
+
+    The limit on processes does not hold for the superuser; the audit hook refuses them everywhere.
     """
     for kind, most in (
         (resource.RLIMIT_CPU, seconds),

@@ -1,4 +1,4 @@
-"""The results of an evaluation on the terminal: a table, or lines with tabs where there is none."""
+"""The results of an evaluation as a table, or as lines with tabs where there is no terminal."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ HEAD = (
 
 
 def rows(report: Mapping[str, Any]) -> list[list[str]]:
-    """A row for each metric of each task and group."""
-    found = []
+    """The table's rows as texts, one for each metric of each task and group.
+
+    ``report`` is the value that the report file holds.
+    """
+    lines = []
     for name, task in report["tasks"].items():
         cost = [
             _number(task.get(key), digits)
@@ -28,13 +31,13 @@ def rows(report: Mapping[str, Any]) -> list[list[str]]:
             )
         ]
         for metric, value in task["metrics"].items():
-            found.append([name, metric, _with_error(value), _number(task["samples"], 0), *cost])
+            lines.append([name, metric, _with_error(value), _number(task["samples"], 0), *cost])
             name, cost = "", [""] * len(cost)
-    return found
+    return lines
 
 
 def show(report: Mapping[str, Any]) -> None:
-    """Print the table and what the two throughputs are."""
+    """Print the table, and a line that explains its two throughputs."""
     console = Console()
     if not console.is_terminal:
         for row in [list(HEAD), *rows(report)]:

@@ -1,4 +1,4 @@
-"""From names of tasks to lm_eval's task objects: ours, lm_eval's own, and those with local data."""
+"""lm_eval's task objects from names: our offline tasks and lm_eval's own, also with local data."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ SEED = 1234
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which tasks, and how: with a chat or as plain text, with how many examples (the tasks' own
-    number where ``None``), with data from which folder.
+    """The tasks of an evaluation, and the form of their prompts.
+
+    Prompts are messages of a ``chat``, or plain text. ``shots`` is the number of worked examples,
+    the task's own number if ``None``. ``data_dir`` is a folder with data of lm_eval's tasks.
     """
 
     names: Sequence[str]
@@ -34,10 +36,10 @@ class Wanted:
 
 
 def build(wanted: Wanted) -> dict[str, Any]:
-    """Tasks and groups by name, as ``lm_eval.evaluate`` takes them, their examples drawn with
-    ``SEED``.
+    """Tasks and groups by name, as ``lm_eval.evaluate`` takes them; examples drawn with ``SEED``.
 
-    Raises ``OptionError`` for unknown names, and for data that is not to be had.
+    Raises ``OptionError`` for an unknown name, for data or a package that is missing, and for more
+    worked examples than a task has. Raises ``RecordError`` for a damaged file of data.
     """
     ours = set(offline.names())
     published = [name for name in wanted.names if name not in ours]
@@ -58,7 +60,7 @@ def build(wanted: Wanted) -> dict[str, Any]:
 
 
 def _published(name: str, wanted: Wanted, manager: Any) -> list[Any]:
-    """One of lm_eval's tasks or groups; several for a tag."""
+    """The tasks or groups of lm_eval under ``name``: several if it is a tag."""
     index = manager.task_index
     if name not in index:
         raise OptionError(
@@ -94,7 +96,7 @@ def _published(name: str, wanted: Wanted, manager: Any) -> list[Any]:
 
 
 def _leaves(name: str, index: Mapping[str, Any]) -> list[str]:
-    """The tasks below a task's, group's or tag's name."""
+    """The names of the tasks below the name of a task, a group or a tag."""
     entry = index.get(name)
     if entry is None:
         return []
@@ -108,8 +110,9 @@ def _leaves(name: str, index: Mapping[str, Any]) -> list[str]:
 
 
 def _mbpp(entry: Any) -> Mapping[str, Any]:
-    """lm_eval's configuration of MBPP, its programs run by our sandbox; the examples are problems
-    2, 3 and 4 as in its paper, from the data set itself.
+    """lm_eval's configuration of MBPP, with programs run by our sandbox.
+
+    The worked examples are problems 2, 3 and 4 of the data set, as in the paper (arXiv 2108.07732).
     """
     config = load_yaml(entry.yaml_path, resolve_func=False)
     examples = {
@@ -138,7 +141,7 @@ def _no_data(
 
 
 def _give_shots(name: str, task: Any, shots: int | None) -> None:
-    """Set how many worked examples a task shows; a number it cannot show is refused."""
+    """Set the number of worked examples that a task shows; refuse a number that it cannot show."""
     own = task.get_config("num_fewshot")
     if shots and own == 0:
         raise OptionError(f"{name} is a task without worked examples; leave --num-fewshot out")
