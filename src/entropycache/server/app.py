@@ -33,7 +33,10 @@ from entropycache.server.settings import ServerSettings, version
 
 
 def create_app(engine: Engine, settings: ServerSettings) -> FastAPI:
-    """The server's application over an engine that nobody else uses from now on."""
+    """The server's application over ``engine``, which nobody else may use from now on.
+
+    The engine's thread starts and ends with the application. Errors have OpenAI's shape.
+    """
     service = Service(engine, settings)
 
     @asynccontextmanager
@@ -42,6 +45,8 @@ def create_app(engine: Engine, settings: ServerSettings) -> FastAPI:
         yield
         service.stop()
 
+    # The first guard is the outermost: refusals by key or size must carry the CORS headers, without
+    # which a browser hides them from the page that asked.
     guards = [Middleware(BodyLimit, limit=settings.max_request_bytes)]
     if settings.api_key is not None:
         guards.insert(0, Middleware(KeyCheck, key=settings.api_key))
@@ -71,7 +76,7 @@ def create_app(engine: Engine, settings: ServerSettings) -> FastAPI:
 
 
 def _correct(document: dict[str, Any]) -> None:
-    """Take out the 422 that FastAPI announces: what is wrong with a request is a 400 here."""
+    """Remove FastAPI's 422 from the API's document: wrong requests are answered with 400 here."""
     for path in document["paths"].values():
         for operation in path.values():
             operation["responses"].pop("422", None)
@@ -86,7 +91,7 @@ _ERROR = {
 
 
 def model_routes(service: Service) -> APIRouter:
-    """What decodes."""
+    """The routes that decode: chat completions, completions, and the canvas step by step."""
     errors: dict[int | str, dict[str, Any]] = {s: _ERROR for s in (400, 404, 429, 503)}
     router = APIRouter(responses=errors)
 
@@ -161,7 +166,7 @@ def text_routes(service: Service) -> APIRouter:
 
 
 def state_routes(service: Service) -> APIRouter:
-    """How the server is."""
+    """The routes that tell the server's state: health, readiness, version and metrics."""
     router = APIRouter(responses={503: _ERROR})
 
     @router.get("/health", response_class=Json)
@@ -172,6 +177,8 @@ def state_routes(service: Service) -> APIRouter:
 
     @router.get("/ready", response_class=Json)
     async def ready() -> Response:
+        # Not ready while draining, though healthy: a balancer sends elsewhere, and nothing kills
+        # the process before it has answered what it accepted.
         if service.engine_thread.draining or not service.engine_thread.alive:
             raise draining()
         return Json({"status": "ready"})
@@ -203,7 +210,8 @@ async def _validation(request: Request, error: Any) -> Response:
 
 
 async def _http(request: Request, error: Any) -> Response:
-    if isinstance(error.__cause__, ApiError):  # while the body was read
+    # FastAPI wraps what BodyLimit raises while the body is read.
+    if isinstance(error.__cause__, ApiError):
         return error_response(error.__cause__)
     status, text = error.status_code, str(error.detail)
     code = {404: "not_found", 405: "method_not_allowed"}.get(status, "invalid_request")

@@ -1,7 +1,7 @@
 """The decoding options as fields of a request, made from ``GenerationConfig``.
 
-An option that is added there is accepted here without another word; the tables hold the few that
-a request limits further, describes otherwise or calls by another name.
+An option that is added there is accepted here without further code. The tables hold the few that a
+request limits further, describes differently or calls by another name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from entropycache.config.generation import GenerationConfig
 from entropycache.config.options import bounds_of
 
 MAX_STOPS = 16
+"""The most stop strings of a request; each is searched for as the answer grows."""
 LEAST = 1e-6
+"""The smallest temperature above 0; divided by less, scores may overflow."""
 
 
 def _cool(value: float) -> float:
@@ -49,21 +51,23 @@ _DESCRIPTIONS = {
 
 
 def options_model(config: type[GenerationConfig], base: type[BaseModel]) -> type[BaseModel]:
-    """Make a request model: ``base`` with a field for every option of ``config``, each with its
-    type, bounds and help text. A field that is left out is ``None``.
+    """Make a request model: ``base`` with a field for every option of ``config``.
+
+    Each field has the option's type, bounds and help text. A field that is left out of a request is
+    ``None``.
     """
     declared = typing.get_type_hints(config)
-    made: dict[str, Any] = {}
+    model_fields: dict[str, Any] = {}
     for item in dataclasses.fields(config):
         kind = NARROWER.get(item.name) or _bounded(item, declared[item.name])
         text = _DESCRIPTIONS.get(item.name, item.metadata["help"])
         name = REQUEST_NAMES.get(item.name, item.name)
-        made[name] = (kind | None, Field(None, description=text))
-    return create_model("Options", __base__=base, __module__=__name__, **made)
+        model_fields[name] = (kind | None, Field(None, description=text))
+    return create_model("Options", __base__=base, __module__=__name__, **model_fields)
 
 
 def _bounded(item: dataclasses.Field[Any], declared: Any) -> Any:
-    """The type of an option as JSON has it, with the option's bounds."""
+    """The JSON type of an option, with the option's bounds."""
     if typing.get_origin(declared) is tuple:
         return str | list[str]
     kind = next(k for k in (*typing.get_args(declared), declared) if k is not NoneType)

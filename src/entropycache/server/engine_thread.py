@@ -1,7 +1,7 @@
-"""The one owner of the engine: a thread that decodes whatever requests there are, all together.
+"""The thread that owns the engine and decodes all requests of the server together.
 
-Sequences join and leave the running batch between any two steps. The rest of the server talks to
-it through thread-safe calls, and hears of steps and ends through each job's own ``send``. It knows
+Sequences join and leave the running batch between any two steps. The rest of the server uses
+thread-safe calls, and hears of steps and ends through each job's own ``send``. The module knows
 neither HTTP nor text.
 """
 
@@ -26,8 +26,11 @@ log = logging.getLogger("entropycache.server")
 
 
 class EngineThread:
-    """Runs jobs on one thread. ``reserve`` and ``submit`` admit them, ``cancel`` takes them out,
-    ``drain`` refuses new ones; each of these may be called from any thread.
+    """Runs jobs on one thread.
+
+    ``reserve`` and then ``submit`` admit jobs, ``cancel`` takes them out, ``drain`` refuses new
+    ones. These and the properties may be used from any thread. Everything else, the scheduler and
+    the jobs themselves included, belongs to the engine's thread alone.
     """
 
     def __init__(self, engine: Engine, settings: ServerSettings, metrics: Metrics) -> None:
@@ -43,53 +46,62 @@ class EngineThread:
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
 
     def start(self) -> None:
-        """Begin to decode."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; what still runs fails."""
+        """End the thread and wait for its end; jobs that still run or wait fail."""
         with self._changed:
             self._draining = self._stopping = True
             self._changed.notify()
         self._thread.join()
 
     def drain(self) -> None:
-        """Refuse what is new from now on; what was accepted goes on."""
+        """Refuse new sequences from now on; accepted ones are still decoded."""
+        # A plain flag: a signal handler calls this, which must not wait for a lock.
         self._draining = True
 
     @property
     def draining(self) -> bool:
-        """Whether new requests are refused."""
+        """True while new sequences are refused."""
         return self._draining
 
     @property
     def alive(self) -> bool:
-        """Whether the engine's thread runs."""
+        """True while the thread runs."""
         return self._thread.is_alive()
 
     @property
     def held(self) -> int:
-        """Sequences accepted and not yet ended."""
+        """The number of sequences accepted and not yet ended."""
         return self._held
 
     def reserve(self, count: int) -> None:
-        """Make room for ``count`` sequences, or raise the error that says why there is none."""
+        """Make room for ``count`` sequences.
+
+        Raises ``ApiError``: 503 while draining, 429 where the queue is full. The 429 carries the
+        seconds after which a place is likely to be free, from 1 to 60.
+        """
         with self._changed:
             if self._draining:
                 raise draining()
             if self._held + count > self._settings.capacity:
+                # Those ahead take their turns max_sequences at a time, each as long as recent ones.
                 ahead = max(0, self._held - self._settings.max_sequences)
                 wait = self._mean_seconds * (1 + ahead / self._settings.max_sequences)
                 raise overloaded(min(60, max(1, round(wait))))
             self._held += count
 
     def release(self, count: int) -> None:
-        """Give back room that was reserved and is not needed."""
+        """Give back the room of ``count`` sequences."""
         with self._changed:
             self._held -= count
 
     def submit(self, jobs: list[Job]) -> None:
-        """Let reserved jobs wait for their turn; raises where the thread has been told to end."""
+        """Let jobs wait for their turn; their room must have been reserved.
+
+        Raises ``ApiError`` (503) if the thread has been told to end.
+        """
         with self._changed:
             if self._stopping:
                 raise draining()
@@ -97,7 +109,8 @@ class EngineThread:
             self._changed.notify()
 
     def cancel(self, jobs: list[Job]) -> None:
-        """Take jobs out at the next step; those that have ended are left alone."""
+        """Take jobs out after the current step; those that have ended are left alone."""
+        # Through the inbox: a slot must not be freed in the middle of a pass.
         with self._changed:
             self._inbox += [("drop", job) for job in jobs]
             self._changed.notify()
@@ -109,13 +122,14 @@ class EngineThread:
             except Exception:  # whatever one request made the engine raise: the others must go on
                 log.exception("decoding failed")
                 self._suspect()
+        # Jobs submitted before the end was announced must hear of it too, or their clients wait.
         self._take()
         for job in list(self._jobs.values()):
             self._fail(job, draining())
         self._metrics.occupancy(0, 0)
 
     def _wait(self) -> bool:
-        """Sleep until there is something to decode; whether the thread is to go on."""
+        """Sleep until there is something to decode; false once the thread is to end."""
         with self._changed:
             while not (self._stopping or self._inbox or self._suspects or self._busy):
                 self._changed.wait()
@@ -126,9 +140,11 @@ class EngineThread:
         return bool(self._scheduler.running or self._scheduler.waiting)
 
     def _suspect(self) -> None:
-        """Find out whose fault it was: what ran begins anew, one after the other, each alone, the
-        first of ``_suspects`` running. One that fails alone is told so; the others come to the
-        answers they would have had.
+        """Restart the running jobs one by one after an exception, to find the one that caused it.
+
+        An exception does not say which sequence of the batch it comes from. The first of
+        ``_suspects`` runs alone. A job that fails alone is the cause and ends with an error; the
+        others end with the answers they would have had.
         """
         running = [self._jobs[request.id] for request in self._scheduler.running]
         for job in running:
@@ -141,6 +157,7 @@ class EngineThread:
 
     def _decode(self) -> None:
         self._tend()
+        # Closed also when the loop is left early, so that every slot is freed.
         with closing(self._scheduler.steps()) as steps:
             for step in steps:
                 self._note(step)
@@ -155,12 +172,15 @@ class EngineThread:
         job.note(step)
 
     def _tend(self) -> None:
-        """Between two steps: hear what is new, let go of what has ended, let in what fits."""
-        if self._inbox:
+        """Take new jobs and cancellations, end finished jobs, and admit those that fit.
+
+        Called between two steps.
+        """
+        if self._inbox:  # read without the lock: a job that comes in just now is taken next time
             self._take()
         for request in self._scheduler.retire():
             self._end(self._jobs[request.id], request.complete())
-        if not self._suspects:
+        if not self._suspects:  # nobody joins a suspect, or the next failure would prove nothing
             self._scheduler.admit()
         elif not self._scheduler.running:
             self._scheduler.start(self._suspects[0].request)
@@ -183,7 +203,7 @@ class EngineThread:
             self._fail(job, failed(completion.error, "non_finite_logits"))
             return
         self._forget(job)
-        seconds = time.perf_counter() - job.request.started
+        seconds = time.perf_counter() - job.request.started  # of decoding, without the wait
         self._mean_seconds += 0.2 * (seconds - self._mean_seconds)
         self._metrics.ended(job, completion)
         job.end(completion)
@@ -194,7 +214,7 @@ class EngineThread:
         job.fail(error)
 
     def _forget(self, job: Job) -> None:
-        """Take a job out, wherever it is, and free its slot and its place."""
+        """Remove a job, running, waiting or suspected, and free its slot and its room."""
         self._scheduler.cancel(job.request)
         self._suspects = [other for other in self._suspects if other is not job]
         del self._jobs[job.number]

@@ -1,4 +1,4 @@
-"""Errors as OpenAI's API shapes them: ``{"error": {message, type, param, code}}``."""
+"""Errors in the shape of OpenAI's API: ``{"error": {message, type, param, code}}``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """An answer that is an error. ``param`` names the request's field at fault."""
+    """An error to answer a request with, as HTTP ``status`` and a JSON body.
+
+    ``code`` is a word for programs. ``param`` names the field of the request that is at fault.
+    """
 
     def __init__(
         self,
@@ -23,7 +26,7 @@ class ApiError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The JSON object that tells the client."""
+        """The JSON object that is sent to the client."""
         kind = _KINDS.get(self.status, "server_error" if self.status >= 500 else "invalid_request")
         return {
             "error": {
@@ -46,19 +49,19 @@ _KINDS = {
 
 
 def invalid(message: str, param: str | None, code: str = "invalid_value") -> ApiError:
-    """A request that cannot be honoured."""
+    """The error (400) for a request that cannot be honoured; ``param`` is the field at fault."""
     return ApiError(400, message, code, param)
 
 
 def unknown_model(given: str, served: str) -> ApiError:
-    """Another model than the one that is served."""
+    """The error (404) for a request to another model than the one that is served."""
     return ApiError(
         404, f"model {given!r} is not served here; {served!r} is", "model_not_found", "model"
     )
 
 
 def overloaded(seconds: int) -> ApiError:
-    """No room in the queue; worth trying again after so many ``seconds``."""
+    """The error (429) for a full queue; the client may try again after ``seconds``."""
     return ApiError(
         429,
         "the queue is full; try again later",
@@ -68,15 +71,15 @@ def overloaded(seconds: int) -> ApiError:
 
 
 def draining() -> ApiError:
-    """The server is about to end and takes nothing new."""
+    """The error (503) for a request to a server that is shutting down."""
     return ApiError(503, "the server is shutting down", "shutting_down")
 
 
 def timed_out(seconds: float) -> ApiError:
-    """A request that took too long."""
+    """The error (504) for a request that took longer than ``seconds``."""
     return ApiError(504, f"the request took longer than {seconds:g} seconds", "timeout")
 
 
 def failed(message: str, code: str = "internal_error") -> ApiError:
-    """A request that was accepted and could not be finished."""
+    """The error (500) for a request that was accepted and could not be finished."""
     return ApiError(500, message, code)

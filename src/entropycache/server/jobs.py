@@ -1,4 +1,7 @@
-"""One sequence on its way through the scheduler: what is decoded, who watches, who is told."""
+"""One sequence of a client's request on its way through the scheduler, with its watcher.
+
+The module knows requests and steps of the engine, not HTTP.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +20,32 @@ log = logging.getLogger("entropycache.server")
 
 
 class Watch(Protocol):
-    """What is told of a sequence while it is decoded; called on the engine's thread, between two
-    passes. A sequence that is begun anew makes the same steps again: nothing is told twice.
+    """Turns the steps of one sequence into values for its client.
+
+    ``step`` is called after each step and ``end`` once, on the engine's thread between two passes.
+    After ``restart`` the sequence makes the same steps again from the first; a watch returns
+    nothing twice. It must not change the request.
     """
 
     def restart(self, request: Request) -> None:
-        """Go on with ``request``, which makes the same steps from the first on."""
+        """Continue with ``request``, which makes the same steps again from the first."""
         ...
 
     def step(self, step: Step) -> Any | None:
-        """What a step is worth telling, if anything."""
+        """The value to send after a step, or ``None`` for nothing."""
         ...
 
     def end(self, completion: Completion) -> Any:
-        """What is left to tell once the sequence has ended."""
+        """The value to send once the sequence has ended."""
         ...
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something about the sequence ``index`` of a request: what its watch told, and at its end the
-    ``completion`` or the ``error``.
+    """News of the sequence ``index`` of a client's request.
+
+    ``told`` is the value that its watch returned. The last event has a ``completion`` or an
+    ``error``.
     """
 
     index: int
@@ -47,15 +55,18 @@ class Event:
 
     @property
     def last(self) -> bool:
-        """Whether nothing follows."""
+        """True if no event of this sequence follows."""
         return self.completion is not None or self.error is not None
 
 
 @dataclass(eq=False)
 class Job:
-    """One sequence of a client's request, the ``index``-th, and who is told of it. ``make`` makes
-    the engine's request anew at each call; ``send`` may be called from any thread. ``arrived``, and
-    ``first``, when the first token of the answer was final, are seconds of ``time.perf_counter``.
+    """One sequence of a client's request, the ``index``-th, with its watch.
+
+    ``make`` returns a new request of the engine with the same settings at each call. ``send`` takes
+    the events and may be called from any thread. ``arrived`` is the time of arrival, and ``first``
+    the time at which the first token of the answer was final, both in seconds of
+    ``time.perf_counter``.
     """
 
     index: int
@@ -69,16 +80,19 @@ class Job:
 
     @property
     def number(self) -> int:
-        """The number of its request in the decoding loop."""
+        """The id of its request in the decoding loop."""
         return self.request.id
 
     def restart(self) -> None:
-        """Begin anew; the steps will be the same."""
+        """Start again with a new request, which makes the same steps."""
         self.request = self.make()
         self.watch.restart(self.request)
 
     def note(self, step: Step) -> None:
-        """Tell of a step. A watch that fails costs its own request alone, at its end."""
+        """Send the news of a step.
+
+        A watch that raises ends its own sequence alone, with an error.
+        """
         sequence = self.request.sequence
         if self.first is None and sequence.first_masked() > sequence.start:
             self.first = time.perf_counter()
@@ -95,12 +109,12 @@ class Job:
             self.send(Event(self.index, told))
 
     def end(self, completion: Completion) -> None:
-        """Tell of the end."""
+        """Send the completion, or the error of a watch that failed."""
         if self._broken is not None:
             self.fail(self._broken)
             return
         self.send(Event(self.index, self.watch.end(completion), completion))
 
     def fail(self, error: ApiError) -> None:
-        """Tell that there will be no end."""
+        """Send ``error`` as the last event."""
         self.send(Event(self.index, error=error))

@@ -1,6 +1,6 @@
-"""Prometheus metrics of one server: vLLM's names behind our prefix, and what a cache policy adds.
+"""Prometheus metrics of one server: vLLM's names behind our prefix, and series of the cache.
 
-Every series carries ``model_name``. It knows counts and times, not requests.
+Every series carries ``model_name``. The module knows counts and times, not requests.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from entropycache.core.steps import Step
 from entropycache.engine.output import Completion
 from entropycache.server.jobs import Job
 
+# Bucket bounds in seconds, close to vLLM's, so that its dashboards fit.
 _FIRST = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20)
 _TOKEN = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1)
 _WHOLE = (0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480)
 
 
 class Metrics:
-    """All series of a server, in a registry of its own. Safe to call from any thread."""
+    """All series of a server, in a registry of its own; may be used from any thread.
+
+    ``prefix`` starts the names of the series, and ``model`` is their label ``model_name``.
+    """
 
     def __init__(self, prefix: str, model: str) -> None:
         self.registry = CollectorRegistry()
@@ -51,6 +55,7 @@ class Metrics:
             ["model_name", "finished_reason"],
             registry=self.registry,
         )
+        # At 0 from the start: rates over a series that appears later miss its first count.
         for reason in ("stop", "length", "abort", "error"):
             self._success.labels(model, reason)
         self._first = self._histogram(
@@ -64,11 +69,11 @@ class Metrics:
         )
 
     def text(self) -> bytes:
-        """The exposition in Prometheus' text format."""
+        """All series in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def occupancy(self, running: int, waiting: int) -> None:
-        """How many sequences run, and how many wait."""
+        """Set the numbers of sequences that run and that wait."""
         self._running.set(running)
         self._waiting.set(waiting)
 
@@ -83,7 +88,7 @@ class Metrics:
             self._full.labels(self._model, step.plan.reason.value).inc()
 
     def ended(self, job: Job, completion: Completion) -> None:
-        """Count a sequence that ended well, and how long it took."""
+        """Count a sequence that ended well, with its tokens and its times in seconds."""
         now = time.perf_counter()
         first = job.first or now
         self._success.labels(self._model, completion.finish_reason).inc()
@@ -102,16 +107,16 @@ class Metrics:
         """Count a sequence that could not be finished."""
         self._success.labels(self._model, "error").inc()
 
-    def _gauge(self, name: str, what: str) -> Gauge:
-        found = Gauge(f"{self._prefix}:{name}", what, ["model_name"], registry=self.registry)
-        return found.labels(self._model)
+    def _gauge(self, name: str, text: str) -> Gauge:
+        gauge = Gauge(f"{self._prefix}:{name}", text, ["model_name"], registry=self.registry)
+        return gauge.labels(self._model)
 
-    def _counter(self, name: str, what: str) -> Counter:
-        found = Counter(f"{self._prefix}:{name}", what, ["model_name"], registry=self.registry)
-        return found.labels(self._model)
+    def _counter(self, name: str, text: str) -> Counter:
+        counter = Counter(f"{self._prefix}:{name}", text, ["model_name"], registry=self.registry)
+        return counter.labels(self._model)
 
-    def _histogram(self, name: str, what: str, buckets: tuple[float, ...]) -> Histogram:
-        found = Histogram(
-            f"{self._prefix}:{name}", what, ["model_name"], registry=self.registry, buckets=buckets
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        histogram = Histogram(
+            f"{self._prefix}:{name}", text, ["model_name"], registry=self.registry, buckets=buckets
         )
-        return found.labels(self._model)
+        return histogram.labels(self._model)

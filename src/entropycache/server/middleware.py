@@ -1,4 +1,4 @@
-"""What is refused before a request is looked at: a body that is too large, a wrong API key."""
+"""Guards in front of the routes: they refuse a body that is too large and a wrong API key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from entropycache.server.errors import ApiError
 from entropycache.server.responses import error_response
 
 GUARDED = ("/v1/", "/tokenize", "/detokenize")
-"""Where a key is asked for: health, metrics and the page itself are open."""
+"""Paths that need a key: health, metrics and the page itself are open."""
 
 
 def _too_large(limit: int) -> ApiError:
@@ -19,17 +19,18 @@ def _too_large(limit: int) -> ApiError:
 
 
 class BodyLimit:
-    """Refuses bodies of more than ``limit`` bytes, announced or not."""
+    """Refuses bodies of more than ``limit`` bytes with 413, by their header or as they come in."""
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
         self._app, self._limit = app, limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is small enough."""
+        """Answer with 413, or pass the request on with a body that is counted as it is read."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         announced = Headers(scope=scope).get("content-length", "0")
+        # 19 digits hold every size there is, and int() raises for some thousands of them.
         if announced.isdigit() and int(announced[:19]) > self._limit:
             await error_response(_too_large(self._limit))(scope, receive, send)
             return
@@ -47,15 +48,16 @@ class BodyLimit:
 
 
 class KeyCheck:
-    """Asks for ``Authorization: Bearer KEY`` wherever the model is used."""
+    """Requires ``Authorization: Bearer KEY`` on the paths of ``GUARDED``, and refuses with 401."""
 
     def __init__(self, app: ASGIApp, key: str) -> None:
         self._app, self._key = app, key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what bears the key, or needs none."""
+        """Pass the request on if it bears the key or needs none."""
         if scope["type"] == "http" and scope["path"].startswith(GUARDED):
             scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+            # In constant time: how long a comparison takes must not tell how much was right.
             right = hmac.compare_digest(given.strip().encode(), self._key)
             if scheme.lower() != "bearer" or not right:
                 wrong = ApiError(

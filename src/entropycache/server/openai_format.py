@@ -1,4 +1,4 @@
-"""Answers as OpenAI's API shapes them, whole and in chunks. It knows completions, not HTTP."""
+"""Answers in the shape of OpenAI's API, whole and in chunks. It knows completions, not HTTP."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from entropycache.engine.output import Completion
 from entropycache.server.watchers import Delta, Scored
 
 SMALLEST = -9999.0
-"""What stands for the logarithm of 0, which JSON cannot write."""
+"""OpenAI's value for the logarithm of 0, which JSON cannot write."""
 
 
 def usage(completions: Sequence[Completion], choices: int) -> dict[str, int]:
-    """Token counts of a request: each prompt once, every choice's answer."""
+    """Token counts of a request: each prompt counts once, and the answer of every choice.
+
+    ``completions`` are in the order of the prompts, ``choices`` for each.
+    """
     prompt = sum(c.prompt_tokens for c in completions[::choices])
     answer = sum(c.answer_tokens for c in completions)
     return {
@@ -26,7 +29,10 @@ def usage(completions: Sequence[Completion], choices: int) -> dict[str, int]:
 
 
 class AnswerFormat:
-    """The answers to one request: an id, a time, a model, and how a choice is written."""
+    """Base of the formats: writes the answers to one request, with an id, a time and a model.
+
+    ``token`` returns the text of a token id. ``scored`` in the methods asks for log-probabilities.
+    """
 
     prefix, whole, chunk = "", "", ""
 
@@ -42,7 +48,7 @@ class AnswerFormat:
     def complete(
         self, found: Sequence[tuple[Completion, Delta]], choices: int, scored: bool
     ) -> dict[str, Any]:
-        """The whole answer."""
+        """The whole answer as a JSON object, from the completions of all choices in order."""
         return {
             **self._head,
             "object": self.whole,
@@ -56,16 +62,16 @@ class AnswerFormat:
     def part(
         self, choices: list[dict[str, Any]], with_usage: bool, counts: dict[str, int] | None = None
     ) -> dict[str, Any]:
-        """One chunk; its ``usage`` is null until the last where it was asked for, else absent."""
+        """One chunk of a stream; ``with_usage`` it has ``usage``, null in all but the last chunk."""
         head = {**self._head, "object": self.chunk, "choices": choices}
         return head | {"usage": counts} if with_usage else head
 
     def choice(self, index: int, delta: Delta, scored: bool, reason: str) -> dict[str, Any]:
-        """A choice of a whole answer."""
+        """One choice of a whole answer."""
         raise NotImplementedError
 
     def opening(self, index: int) -> dict[str, Any] | None:
-        """What comes before a choice's first text, if anything does."""
+        """A choice of the chunk before the first text, or ``None`` if there is no such chunk."""
         return None
 
     def piece(self, index: int, delta: Delta, scored: bool) -> dict[str, Any]:
@@ -73,17 +79,17 @@ class AnswerFormat:
         raise NotImplementedError
 
     def closing(self, index: int, reason: str) -> dict[str, Any]:
-        """A choice of a chunk that says why it ended."""
+        """A choice of the last chunk, with the reason of its end."""
         raise NotImplementedError
 
 
 class ChatFormat(AnswerFormat):
-    """Chat completions."""
+    """The format of ``/v1/chat/completions``."""
 
     prefix, whole, chunk = "chatcmpl", "chat.completion", "chat.completion.chunk"
 
     def choice(self, index: int, delta: Delta, scored: bool, reason: str) -> dict[str, Any]:
-        """A message, its log-probabilities, and why it ended."""
+        """A choice with a message, its log-probabilities and the finish reason."""
         return {
             "index": index,
             "message": {"role": "assistant", "content": delta.text, "refusal": None},
@@ -92,16 +98,16 @@ class ChatFormat(AnswerFormat):
         }
 
     def opening(self, index: int) -> dict[str, Any]:
-        """The role."""
+        """A choice with the assistant's role and no text."""
         return self._delta(index, {"role": "assistant", "content": ""}, None, None)
 
     def piece(self, index: int, delta: Delta, scored: bool) -> dict[str, Any]:
-        """Text."""
-        found = self._logprobs(delta.tokens) if scored else None
-        return self._delta(index, {"content": delta.text}, found, None)
+        """A choice with a piece of text and its log-probabilities."""
+        logprobs = self._logprobs(delta.tokens) if scored else None
+        return self._delta(index, {"content": delta.text}, logprobs, None)
 
     def closing(self, index: int, reason: str) -> dict[str, Any]:
-        """The finish reason."""
+        """A choice with the finish reason and no text."""
         return self._delta(index, {}, None, reason)
 
     def _delta(self, index: int, delta: Any, logprobs: Any, reason: str | None) -> dict[str, Any]:
@@ -117,12 +123,13 @@ class ChatFormat(AnswerFormat):
 
     def _one(self, token_id: int, logprob: float) -> dict[str, Any]:
         text = self._token(token_id)
+        # A token may hold a part of a character: its bytes cannot be had back from such a text.
         data = None if "\ufffd" in text else list(text.encode("utf-8", "surrogatepass"))
         return {"token": text, "logprob": max(logprob, SMALLEST), "bytes": data}
 
 
 class TextFormat(AnswerFormat):
-    """Completions."""
+    """The format of ``/v1/completions``."""
 
     prefix, whole, chunk = "cmpl", "text_completion", "text_completion"
 
@@ -131,11 +138,11 @@ class TextFormat(AnswerFormat):
         self._offsets: dict[int, int] = {}
 
     def choice(self, index: int, delta: Delta, scored: bool, reason: str) -> dict[str, Any]:
-        """A text, its log-probabilities, and why it ended."""
+        """A choice with a text, its log-probabilities and the finish reason."""
         return self.piece(index, delta, scored) | {"finish_reason": reason}
 
     def piece(self, index: int, delta: Delta, scored: bool) -> dict[str, Any]:
-        """Text."""
+        """A choice with a piece of text and its log-probabilities."""
         return {
             "index": index,
             "text": delta.text,
@@ -144,10 +151,11 @@ class TextFormat(AnswerFormat):
         }
 
     def closing(self, index: int, reason: str) -> dict[str, Any]:
-        """The finish reason."""
+        """A choice with the finish reason and no text."""
         return self.piece(index, Delta(""), False) | {"finish_reason": reason}
 
     def _logprobs(self, index: int, tokens: list[Scored]) -> dict[str, Any]:
+        # Offsets count from the start of the answer, also in a stream, where they go on.
         offset, offsets = self._offsets.get(index, 0), []
         for token in tokens:
             offsets.append(offset)

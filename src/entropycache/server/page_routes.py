@@ -1,4 +1,4 @@
-"""The page: files of the package under fixed names, and what it needs to know of the server."""
+"""The page: files of the package under fixed paths, and the facts it shows about the server."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ HEADERS = {
 
 
 def page_routes(service: Service) -> APIRouter:
-    """The routes of the page, which the API's own document leaves out."""
+    """The routes of the page, left out of the API's document."""
     router = APIRouter(include_in_schema=False)
     folder = files("entropycache") / "server" / "page"
+    # A route for each file and none with a path in it: no request can name another file.
     for entry in folder.iterdir():
         kind = KINDS.get(entry.name.rpartition(".")[2])
         if kind is not None:
@@ -49,7 +50,7 @@ def _serve(router: APIRouter, path: str, body: bytes, kind: str) -> None:
 
 
 def facts(service: Service) -> dict[str, Any]:
-    """The model, the policies, the defaults, and problems to try."""
+    """The facts that the page shows: model, policies, defaults, and held-out problems to try."""
     settings = service.settings
     problems = [
         {"task": task, "question": problem.question, "answer": problem.answer}

@@ -1,6 +1,6 @@
-"""From a request to sequences for the engine: prompts encoded, options settled, all of it checked.
+"""Sequences for the engine from a request: prompts encoded, options settled, everything checked.
 
-Whatever the engine could not honour ends here, as an error that names the field.
+Whatever the engine could not honour is refused here, with an error that names the field.
 """
 
 from __future__ import annotations
@@ -32,11 +32,15 @@ from entropycache.server.schema import (
 from entropycache.server.settings import ServerSettings
 
 Make = Callable[[], Request]
+"""Returns a new request for the engine at each call, with the same number and settings."""
 Prompt = str | list[int] | list[dict[str, str]]
 
 
 def prompts_of(body: Decoding) -> tuple[str, list[Prompt]]:
-    """The prompts of a request, and the field they stand in."""
+    """The name of the field that holds a request's prompts, and the prompts.
+
+    Raises ``ApiError`` if there are both a prompt and messages, or neither.
+    """
     if isinstance(body, ChatRequest):
         return "messages", [[message.plain() for message in body.messages]]
     if isinstance(body, CompletionRequest):
@@ -62,7 +66,11 @@ def _many(prompt: str | list[str] | list[int] | list[list[int]]) -> list[Prompt]
 
 
 def check(body: Decoding, settings: ServerSettings) -> int:
-    """Fields against each other, before anything is encoded; how many sequences they ask for."""
+    """The number of sequences that a request asks for, after its fields are checked together.
+
+    Nothing is encoded yet: a request that the queue has no room for costs little. Raises
+    ``ApiError`` for fields that do not fit together.
+    """
     count = len(prompts_of(body)[1]) * (body.choices if isinstance(body, Sampled) else 1)
     if count > settings.capacity:
         raise invalid(
@@ -100,7 +108,10 @@ def _check_gap(body: CompletionRequest) -> None:
 
 
 class Planner:
-    """Makes sequences of requests. One thread at a time: the tokenizer has one user."""
+    """Makes the engine's requests from a client's; use it on one thread at a time.
+
+    Encoding is not safe on several threads at once.
+    """
 
     def __init__(self, engine: Engine, settings: ServerSettings) -> None:
         self._engine, self._settings = engine, settings
@@ -108,8 +119,9 @@ class Planner:
         self._numbers = itertools.count()
 
     def plan(self, body: Decoding) -> list[tuple[Request, Make]]:
-        """The sequences of a request, choices of the first prompt first, and what makes each of
-        them anew. Raises ``ApiError``.
+        """The sequences of a request, all choices of the first prompt first, each with its maker.
+
+        Raises ``ApiError`` for whatever the engine could not honour.
         """
         field, prompts = prompts_of(body)
         self._check_bounds(body)
@@ -145,13 +157,14 @@ class Planner:
         if not text:
             return []
         with _blaming("suffix"):
-            found: list[int] = self._engine.tokenizer.encode_rest(text).tolist()
-        return found
+            ids: list[int] = self._engine.tokenizer.encode_rest(text).tolist()
+        return ids
 
     def _config(self, body: Decoding, field: str, taken: int) -> GenerationConfig:
-        """The options of a request whose prompt takes so many positions. Without ``gen_length`` the
-        canvas is as long as the server's default or the limit of tokens, whichever is more, but no
-        longer than the model allows.
+        """The options of a request whose prompt and suffix take ``taken`` positions.
+
+        Without ``gen_length`` the generated region is as long as the server's default or the limit
+        of tokens, whichever is more. The default shrinks to the room that the model has left.
         """
         limit = body.limit if isinstance(body, Sampled) else body.max_tokens
         options = body.options()
@@ -174,7 +187,7 @@ class Planner:
         return config
 
     def _check_bounds(self, body: Decoding) -> None:
-        """Whole numbers that no canvas of this model could need."""
+        """Refuse whole numbers that no canvas or vocabulary of this model could need."""
         limits = ("max_tokens", "max_completion_tokens")
         for name in ("gen_length", "block_length", "window", "tokens_per_step", "steps", *limits):
             if (getattr(body, name, None) or 0) > self._room:
@@ -191,9 +204,7 @@ class Planner:
             )
 
     def _check_policy(self, spec: str) -> None:
-        """Refuse a policy that is unknown, or whose numbers nobody means: some would overflow where
-        they are squared.
-        """
+        """Refuse a policy that is unknown, or with numbers that would overflow where squared."""
         try:
             policy = make_policy(resolve_spec(spec, self._engine.calibrated))
         except OptionError as error:
@@ -205,8 +216,10 @@ class Planner:
 
 
 def _seeded(config: GenerationConfig, seed: int | None, choices: int) -> list[GenerationConfig]:
-    """A config for each choice: seed, seed + 1, …; from a seed of its own where something is drawn
-    and no seed was given.
+    """A config for each choice, with ``seed``, ``seed + 1`` and so on.
+
+    Without a ``seed``, requests that sample start from a random one, so that asking again gives
+    another answer.
     """
     first = config.seed if seed is None else seed
     if seed is None and (config.temperature or config.alg_temp):
@@ -218,8 +231,10 @@ def _seeded(config: GenerationConfig, seed: int | None, choices: int) -> list[Ge
 
 @contextmanager
 def _blaming(field: str) -> Iterator[None]:
-    """Turn the engine's refusals into errors of the request: of ``field`` where it is the prompt's
-    fault, else of the option that the message names first.
+    """Turn the engine's refusals into ``ApiError`` with the field at fault.
+
+    A ``PromptError`` is the fault of ``field``, an ``OptionError`` that of the option which its
+    message names first.
     """
     try:
         yield
@@ -230,5 +245,5 @@ def _blaming(field: str) -> Iterator[None]:
 
 
 def _named(message: str, names: Sequence[str]) -> str | None:
-    found = [(match.start(), n) for n in names if (match := re.search(rf"\b{n}\b", message))]
-    return min(found)[1] if found else None
+    places = [(match.start(), n) for n in names if (match := re.search(rf"\b{n}\b", message))]
+    return min(places)[1] if places else None

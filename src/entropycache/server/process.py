@@ -1,4 +1,4 @@
-"""The server as a process: it listens, and at SIGTERM or SIGINT finishes what it has accepted."""
+"""The server as a process: it listens, and at SIGTERM or SIGINT finishes accepted requests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from entropycache.server.settings import ServerSettings
 
 
 class DrainingServer(uvicorn.Server):
-    """Goes on listening after the first signal, so that new requests are told 503, until the last
-    accepted one has ended; a second signal ends it at once.
+    """Answers accepted requests after the first signal, and ends at once at the second.
+
+    Meanwhile it listens on, so that new requests are answered with 503 and not with a refused
+    connection.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -22,20 +24,20 @@ class DrainingServer(uvicorn.Server):
         self._engine_thread = config.app.state.service.engine_thread  # type: ignore[union-attr]
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Drain; and where that goes on already, end."""
+        """Start to drain, or end at once if that has started already."""
         if self._engine_thread.draining:
             self.should_exit = self.force_exit = True
         self._engine_thread.drain()
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether to end: asked ten times a second."""
+        """True if the server is to end; uvicorn asks ten times a second."""
         if self._engine_thread.draining and not self._engine_thread.held:
             self.should_exit = True
         return await super().on_tick(counter)
 
 
 def run(engine: Engine, settings: ServerSettings, host: str, port: int) -> None:
-    """Serve until a signal; returns once everything accepted was answered."""
+    """Serve on ``host`` and ``port`` until a signal, then return once accepted requests ended."""
     config = uvicorn.Config(
         create_app(engine, settings),
         host=host,
@@ -46,5 +48,6 @@ def run(engine: Engine, settings: ServerSettings, host: str, port: int) -> None:
         timeout_keep_alive=30,
     )
     server = DrainingServer(config)
-    signal.signal(signal.SIGTERM, server.handle_exit)  # a signal before it listens is heard too
+    # uvicorn installs its handlers only once it starts: without this, an earlier signal would kill.
+    signal.signal(signal.SIGTERM, server.handle_exit)
     server.run()

@@ -18,7 +18,7 @@ from entropycache.server.errors import ApiError, timed_out
 
 T = TypeVar("T")
 GRACE_SECONDS = 5.0
-"""How long a client that reads slowly may take for the last of a stream that ran out of time."""
+"""The time that a slow reader has for the last events of a stream that ran out of time."""
 
 
 def dumps(value: Any) -> str:
@@ -27,12 +27,12 @@ def dumps(value: Any) -> str:
 
 
 class Json(Response):
-    """A JSON object."""
+    """A response with a JSON object."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """The body."""
+        """The body as bytes."""
         return dumps(content).encode()
 
 
@@ -48,8 +48,10 @@ async def gone(receive: Receive) -> None:
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T], seconds: float) -> T | None:
-    """What ``work`` gives; ``None`` where the client goes away first, and ``ApiError`` where it
-    takes longer than ``seconds``. Work that is not waited for any more is cancelled.
+    """The result of ``work``, or ``None`` if the client goes away first.
+
+    Raises ``ApiError`` (504) if it takes longer than ``seconds``. Work that nobody waits for any
+    more is cancelled.
     """
     task, watcher = asyncio.create_task(work), asyncio.create_task(gone(receive))
     try:
@@ -74,9 +76,9 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
 class EventStream(Response):
     """Server-sent events: one JSON object each, and ``[DONE]`` at the end.
 
-    ``events`` may raise ``ApiError``, which becomes the last event; ``close`` is called when the
-    stream ends, however it does: to its end, out of time after ``seconds``, or because the client
-    went away.
+    ``events`` may raise ``ApiError``, which becomes the last event. So does running out of time
+    after ``seconds``. ``close`` is called when the stream ends in any way, also when the client has
+    gone away.
     """
 
     def __init__(
@@ -89,11 +91,11 @@ class EventStream(Response):
             media_type="text/event-stream",
             headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
         )
-        del self.headers["content-length"]
+        del self.headers["content-length"]  # Starlette says 0 for a body that is not there yet
         self._events, self._close, self._seconds = events, close, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until there is nothing left to send, or nobody to send it to."""
+        """Send the events until they end or the client has gone away."""
         sender = asyncio.create_task(self._send_all(send))
         watcher = asyncio.create_task(gone(receive))
         try:

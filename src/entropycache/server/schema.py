@@ -1,7 +1,7 @@
 """The bodies of requests: OpenAI's fields that can be honoured, and the engine's own options.
 
-An unknown field is an error, and so is a known one with a value that nothing here could honour:
-no request is accepted in part. It knows shapes, not models.
+An unknown field is an error. So is a known field with a value that cannot be honoured: no request
+is accepted in part. The module knows the shape of requests, not models.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ OPTIONS = tuple(item.name for item in dataclasses.fields(GenerationConfig))
 
 def _refuse_unless(accepted: tuple[Any, ...]) -> AfterValidator:
     def check(value: Any) -> Any:
+        # By type as well, because True == 1 and False == 0 in Python.
         if not any(type(value) is type(a) and value == a for a in accepted):
             shown = ", ".join(json.dumps(a) for a in accepted if type(a) is not float)
             raise ValueError(f"this cannot be honoured here; leave it out, or give {shown}")
@@ -49,14 +50,14 @@ _Options: Any = options_model(GenerationConfig, _Addressed)
 
 
 class Decoding(_Options):  # type: ignore[misc]  # the base is ``Any``, see above
-    """The decoding options of a request. What is left out is as the server was started."""
+    """The decoding options of a request; the server's defaults stand for those left out."""
 
     diffusion_max_steps: int | None = Field(
         None, ge=1, description="end after this many steps; the answer is what is final by then"
     )
 
     def options(self) -> dict[str, Any]:
-        """The options of ``GenerationConfig`` that were given, by their names there."""
+        """The options that were given, by their names in ``GenerationConfig``."""
         given = {name: getattr(self, REQUEST_NAMES.get(name, name)) for name in OPTIONS}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -85,14 +86,15 @@ class Sampled(Decoding):
 
     @property
     def limit(self) -> int | None:
-        """The most tokens an answer may have; ``None`` where none was given."""
+        """The most tokens an answer may have, or ``None`` if no limit was given."""
         limit: int | None = self.max_tokens
         return limit
 
     @property
     def top(self) -> int | None:
-        """The number of alternatives whose log-probabilities are wanted beside each token's own;
-        ``None`` for no log-probabilities at all.
+        """The number of most probable tokens to list beside each token of the answer.
+
+        ``None`` asks for no log-probabilities at all, 0 for those of the answer's tokens alone.
         """
         raise NotImplementedError
 
@@ -117,7 +119,7 @@ class Message(_Strict):
     function_call: Never = None
 
     def plain(self) -> dict[str, str]:
-        """The message as the engine takes it: role and text, its parts joined."""
+        """The message in the engine's form: role and text, with its parts joined."""
         parts = self.content if isinstance(self.content, list) else []
         text = "".join(part.text for part in parts) if parts else self.content
         assert isinstance(text, str)
@@ -148,18 +150,19 @@ class ChatRequest(Sampled):
 
     @property
     def limit(self) -> int | None:
-        """``max_completion_tokens``, or ``max_tokens``."""
+        """``max_completion_tokens``, or else ``max_tokens``."""
         return self.max_completion_tokens or self.max_tokens
 
     @property
     def top(self) -> int | None:
-        """``top_logprobs`` where ``logprobs`` are wanted."""
+        """``top_logprobs`` if ``logprobs`` is set, else ``None``."""
         return (self.top_logprobs or 0) if self.logprobs else None
 
 
 class CompletionRequest(Sampled):
-    """``POST /v1/completions``: text, token ids, or a list of either. With ``suffix`` exactly
-    ``max_tokens`` positions between prompt and suffix are filled in.
+    """``POST /v1/completions``: text, token ids, or a list of either.
+
+    With ``suffix`` exactly ``max_tokens`` positions between prompt and suffix are filled in.
     """
 
     prompt: Prompt = Field(description="text or token ids, one prompt or many")
@@ -170,7 +173,7 @@ class CompletionRequest(Sampled):
 
     @property
     def top(self) -> int | None:
-        """``logprobs`` itself."""
+        """``logprobs`` itself, which is a number here."""
         return self.logprobs
 
 

@@ -1,7 +1,7 @@
-"""What happens to a request between its arrival and its answer.
+"""The way of a request from its arrival to its answer, on the event loop.
 
-Requests are checked and encoded on a thread for text, decoded by the scheduler, and heard of here,
-on the event loop.
+Requests are checked and encoded on a thread for text and decoded on the engine's thread. Their
+events come back to the event loop.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ T = TypeVar("T")
 
 
 class Session:
-    """The sequences of one request: decoded together, heard of in one place, dropped together."""
+    """The sequences of one client's request, with one queue for the events of all.
+
+    Room for ``count`` sequences is reserved at once. Raises ``ApiError`` if there is none.
+    """
 
     def __init__(self, engine_thread: EngineThread, count: int) -> None:
         engine_thread.reserve(count)
@@ -52,7 +55,10 @@ class Session:
     def begin(
         self, planned: list[tuple[Request, Make]], watch: Callable[[Request], Watch]
     ) -> list[Watch]:
-        """Hand the sequences to the scheduler; who watches them."""
+        """Hand the sequences to the engine's thread, and return the watch of each.
+
+        Raises ``ApiError`` (503) if that thread has been told to end.
+        """
         jobs = [
             Job(i, request, make, watch(request), self._send)
             for i, (request, make) in enumerate(planned)
@@ -63,7 +69,10 @@ class Session:
         return [job.watch for job in jobs]
 
     async def events(self) -> AsyncIterator[Event]:
-        """What is told of the sequences, until all have ended; the first error ends all."""
+        """Yield the events of all sequences until each has ended.
+
+        Raises the ``ApiError`` of the first sequence that fails.
+        """
         while self._open:
             event = await self._heard.get()
             if event.last:
@@ -73,7 +82,7 @@ class Session:
             yield event
 
     def close(self) -> None:
-        """Drop what has not ended; may be called more than once."""
+        """Cancel the sequences that have not ended; may be called more than once."""
         self._engine_thread.release(self._reserved)
         self._engine_thread.cancel(list(self._open.values()))
         self._reserved, self._open = 0, {}
@@ -84,39 +93,48 @@ class Session:
 
 
 class Service:
-    """One engine behind a scheduler, and everything that the routes ask for."""
+    """One engine on its thread, and everything that the routes use.
+
+    Its coroutines run on the event loop, which neither decoding nor encoding blocks.
+    """
 
     def __init__(self, engine: Engine, settings: ServerSettings) -> None:
         self.engine, self.settings = engine, settings
         self.metrics = Metrics(settings.metrics_prefix, settings.model)
         self.engine_thread = EngineThread(engine, settings, self.metrics)
         self._planner = Planner(engine, settings)
+        # Off the event loop, because long prompts take time to encode; on a single thread, because
+        # encoding is not safe on several at once.
         self._texts = ThreadPoolExecutor(1, "text")
         network = f"{version()} {settings.model} {engine.network.embedding.dtype}"
         self._fingerprint = f"ec_{hashlib.sha256(network.encode()).hexdigest()[:12]}"
 
     def start(self) -> None:
-        """Begin to decode."""
+        """Start the engine's thread."""
         self.engine_thread.start()
 
     def stop(self) -> None:
-        """End both threads."""
+        """End the engine's thread and the thread for text."""
         self.engine_thread.stop()
         self._texts.shutdown(cancel_futures=True)
 
     async def with_text(self, make: Callable[[], T]) -> T:
-        """Run something that uses the tokenizer on the thread for that."""
+        """Return the result of ``make``, run on the thread for text; errors pass through."""
         return await asyncio.get_running_loop().run_in_executor(self._texts, make)
 
     def check_model(self, given: str | None) -> None:
-        """Refuse a request for another model."""
+        """Raise ``ApiError`` (404) if ``given`` names another model than the served one."""
         if given is not None and given != self.settings.model:
             raise unknown_model(given, self.settings.model)
 
     async def complete(
         self, body: ChatRequest | CompletionRequest, request: HTTPRequest
     ) -> Response:
-        """Answer a chat or a completion, whole or as a stream."""
+        """The response to a chat or a completion, whole or as a stream.
+
+        Raises ``ApiError`` for a request that is refused, fails or takes too long. The errors of a
+        stream that has started are its last event.
+        """
         kind = ChatFormat if isinstance(body, ChatRequest) else TextFormat
         answers = kind(self.settings.model, self._fingerprint, self.engine.tokenizer.token)
         session, _ = await self._open(body, Streamed if body.stream else TextWatch)
@@ -132,7 +150,10 @@ class Service:
         return Json(answers.complete(found, body.choices, body.top is not None))
 
     async def canvas(self, body: CanvasRequest) -> Response:
-        """Stream every step of one sequence."""
+        """The response that streams every step of one sequence.
+
+        Raises ``ApiError`` for a request that is refused.
+        """
         session, (watch,) = await self._open(body, CanvasWatch)
         assert isinstance(watch, CanvasWatch)
         return EventStream(
@@ -143,6 +164,7 @@ class Service:
         self, body: Decoding, watch: Callable[[Request], Watch]
     ) -> tuple[Session, list[Watch]]:
         self.check_model(body.model)
+        # Room comes first: a full server refuses before it spends time on encoding.
         session = Session(self.engine_thread, check(body, self.settings))
         try:
             planned = await self.with_text(lambda: self._planner.plan(body))
@@ -153,17 +175,17 @@ class Service:
 
 
 async def _collect(session: Session) -> list[tuple[Completion, Delta]]:
-    found = {}
+    answers = {}
     async for event in session.events():
         if event.completion is not None:
-            found[event.index] = (event.completion, event.told)
-    return [found[i] for i in sorted(found)]
+            answers[event.index] = (event.completion, event.told)
+    return [answers[i] for i in sorted(answers)]
 
 
 async def _chunks(
     session: Session, answers: AnswerFormat, body: Sampled
 ) -> AsyncIterator[dict[str, Any]]:
-    """The chunks of a streamed answer."""
+    """Yield the chunks of a streamed answer."""
     scored = body.top is not None
     counted = bool(body.stream_options and body.stream_options.include_usage)
     opened: set[int] = set()

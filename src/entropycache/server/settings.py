@@ -1,4 +1,4 @@
-"""What a server is started with. It knows numbers and names, not how they are enforced."""
+"""The settings of a server. The module knows numbers and names, not how they are enforced."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ def version() -> str:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """``model`` is the name requests call the model by, ``defaults`` are the decoding options where
-    a request gives none. Wrong values raise ``OptionError``.
+    """The settings of a server, checked when they are made.
 
-    ``max_sequences`` are decoded together, whose canvases have at most ``max_positions`` in all;
-    ``max_waiting`` more may wait. ``request_timeout`` is in seconds from a request's arrival.
+    ``model`` is the name that requests use for the model, and ``defaults`` are the decoding options
+    where a request gives none. At most ``max_sequences`` are decoded together, with canvases of at
+    most ``max_positions`` positions in all; ``max_waiting`` more may wait. ``request_timeout`` is
+    in seconds from a request's arrival. ``metrics_prefix`` starts the names of the metrics.
+
+    Raises ``OptionError`` for a value that is not accepted.
     """
 
     model: str
@@ -52,5 +55,5 @@ class ServerSettings:
 
     @property
     def capacity(self) -> int:
-        """How many sequences the server holds at once, running and waiting."""
+        """The most sequences that the server holds at once, running and waiting."""
         return self.max_sequences + self.max_waiting

@@ -1,6 +1,7 @@
-"""What is told of a sequence while it is decoded: text that is final, or the whole canvas.
+"""Watches that turn the steps of a sequence into values for its client.
 
-Runs on the engine's thread, between two passes. It knows nothing of HTTP.
+They send text that is final, or the whole canvas. They run on the engine's thread between two
+passes, and know nothing of HTTP.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from entropycache.io.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Scored:
-    """A token of the answer with its log-probability, and the most probable tokens beside it."""
+    """A token of the answer with its log-probability in nats.
+
+    ``top`` holds the ids and log-probabilities of the most probable tokens, the largest first.
+    """
 
     token_id: int
     logprob: float
@@ -26,44 +30,45 @@ class Scored:
 
 @dataclass(frozen=True)
 class Delta:
-    """A piece of an answer: the text since the last one, and the tokens that begin in it."""
+    """A piece of an answer: the text since the last piece, and the tokens that start in it."""
 
     text: str
     tokens: list[Scored] = field(default_factory=list)
 
 
 class TextWatch:
-    """Tells an answer's text: all of it at the end, or, where it is ``Streamed``, piece by piece.
-    Tokens come with it where their log-probabilities were asked for.
+    """Returns the whole text of an answer at its end.
+
+    Tokens come with it if their log-probabilities were asked for.
     """
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._text: Tokenizer = request.stopping.tokenizer
+        self._tokenizer: Tokenizer = request.stopping.tokenizer
         self._scored: dict[int, Scored] = {}
         self._told = self._tokens = 0
 
     def restart(self, request: Request) -> None:
-        """What was told stays told."""
+        """Continue with ``request``, from the text that was returned before."""
         self._request = request
         self._scored.clear()
 
     def step(self, step: Step) -> Delta | None:
-        """Nothing; what a step says about its tokens is kept."""
-        found = step.scores.logprobs
-        if found is not None:
+        """Return ``None``, and keep the log-probabilities of the step's tokens for later."""
+        logprobs = step.scores.logprobs
+        if logprobs is not None:
             for position, token, row in zip(
                 step.commit.positions.tolist(),
                 step.commit.tokens.tolist(),
                 step.commit.chosen.tolist(),
                 strict=True,
             ):
-                top = zip(found.tokens[row].tolist(), found.values[row].tolist(), strict=True)
-                self._scored[position] = Scored(token, float(found.own[row]), tuple(top))
+                top = zip(logprobs.tokens[row].tolist(), logprobs.values[row].tolist(), strict=True)
+                self._scored[position] = Scored(token, float(logprobs.own[row]), tuple(top))
         return None
 
     def end(self, completion: Completion) -> Delta:
-        """Whatever was not told yet."""
+        """The part of the answer that was not returned yet."""
         count = len(self._request.stopping.answer(self._request.sequence))
         return self._delta(completion.text, count)
 
@@ -76,22 +81,23 @@ class TextWatch:
 
 
 class Streamed(TextWatch):
-    """Tells text as soon as nothing that is still to come can change it."""
+    """Returns text as soon as no later commit can change it, and the rest at the end."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         self._final = request.sequence.start
 
     def restart(self, request: Request) -> None:
-        """What was told stays told."""
+        """Continue with ``request``, from the text that was returned before."""
         super().restart(request)
         self._final = request.sequence.start
 
     def step(self, step: Step) -> Delta | None:
-        """The text that has become final, if any."""
+        """The text that has become final with this step, or ``None`` if there is none."""
         super().step(step)
         sequence = self._request.sequence
         final = sequence.first_masked()
+        # Once it is done, ``end`` returns the rest: the text may be cut at a stop string.
         if sequence.done or final == self._final:
             return None
         self._final = final
@@ -101,27 +107,27 @@ class Streamed(TextWatch):
         return self._delta(text, self._covering(text) if self._scored else 0)
 
     def _covering(self, text: str) -> int:
-        """How many tokens it takes to write ``text``, as ``StopCriteria.answer`` counts them."""
+        """The number of tokens that ``text`` takes, counted as ``StopCriteria.answer`` does."""
         sequence, count = self._request.sequence, self._tokens
         ids = sequence.canvas[sequence.start : self._final]
-        while count < len(ids) and len(self._text.decode(ids[:count])) < len(text):
+        while count < len(ids) and len(self._tokenizer.decode(ids[:count])) < len(text):
             count += 1
         return count
 
 
 class CanvasWatch:
-    """Tells every step: the canvas after it, what was computed and why, what was committed."""
+    """Returns an event for every step: the canvas, the positions computed and why, the commit."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._next = 0
 
     def restart(self, request: Request) -> None:
-        """What was told stays told."""
+        """Continue with ``request``; its first steps, returned before, are left out."""
         self._request = request
 
     def opening(self) -> dict[str, Any]:
-        """The canvas before the first step, and its prompt as text."""
+        """The event before the first step: the canvas, and the prompt's tokens as text."""
         sequence, text = self._request.sequence, self._request.stopping.tokenizer
         return {
             "event": "open",
@@ -133,14 +139,17 @@ class CanvasWatch:
         }
 
     def step(self, step: Step) -> dict[str, Any] | None:
-        """One step. ``rows`` is absent where every position was computed; ``entropy`` is in nats,
-        in the order of ``positions``.
+        """The event of a step, or ``None`` if it was returned before a restart.
+
+        ``tokens``, ``text``, ``confidence`` and ``entropy`` (nats) are in the order of
+        ``positions``. ``rows`` is absent if every position was computed. ``seconds`` count from the
+        start of decoding.
         """
         if step.index < self._next:
             return None
         self._next = step.index + 1
         commit, text = step.commit, self._request.stopping.tokenizer
-        told: dict[str, Any] = {
+        event: dict[str, Any] = {
             "event": "step",
             "step": step.index,
             "seconds": round(time.perf_counter() - self._request.started, 6),
@@ -156,11 +165,11 @@ class CanvasWatch:
             "canvas": self._request.sequence.canvas.tolist(),
         }
         if not step.full:
-            told["rows"] = step.rows.tolist()
-        return told
+            event["rows"] = step.rows.tolist()
+        return event
 
     def end(self, completion: Completion) -> dict[str, Any]:
-        """The answer and what it cost."""
+        """The last event: the answer and its cost."""
         return {
             "event": "end",
             "text": completion.text,
