@@ -62,7 +62,7 @@ class AnswerFormat:
     def part(
         self, choices: list[dict[str, Any]], with_usage: bool, counts: dict[str, int] | None = None
     ) -> dict[str, Any]:
-        """One chunk of a stream; ``with_usage`` it has ``usage``, null in all but the last chunk."""
+        """One chunk of a stream; ``with_usage`` it has ``usage``, null in all but the last."""
         head = {**self._head, "object": self.chunk, "choices": choices}
         return head | {"usage": counts} if with_usage else head
 
