@@ -1,4 +1,4 @@
-"""From examples to batches: tokens, tails of end tokens, sequences of like length together."""
+"""Batches from examples: token ids with tails of end tokens, grouped by similar length."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ from entropycache.training.objective import Batch
 LENGTHS = (64, 96, 128, 192, 320, 640, 1024, 2048)
 """Lengths of batches with fixed shapes; the last is the longest of any batch."""
 SHORTEST_PROMPT = 32
-"""With fixed shapes the warm start asks for nothing before it: chat prompts are about as long."""
+"""Positions that hold no answer: with fixed shapes the warm start has no masks before this one.
+
+Chat prompts are at least about as long.
+"""
 ROUND = 8
 """Other batches are as long as their longest example, rounded up to a multiple of this."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Token ids of a chat and its tail, and where its answers lie: begin and end of each, the tail
-    belonging to the last.
+    """Token ids of a chat with its tail, and the (start, end) of each answer in them.
+
+    The last answer includes the tail.
     """
 
     ids: list[int]
@@ -32,11 +36,10 @@ class Encoded:
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, example: Example) -> Encoded | None:
-    """Tokens of one example with its tail of end tokens; ``None`` when it is longer than any
-    batch.
+    """Token ids of one example with its tail of end tokens, or ``None`` if it is too long.
 
-    Prompt and last answer are tokenized apart, as they are when a model decodes; the answers of
-    worked examples stand within the prompt and are found there by their characters.
+    Prompt and last answer are tokenized separately, as they are when a model decodes. The answers
+    of worked examples stand within the prompt and are found there by their characters.
     """
     roles = ("user", "assistant")
     chat = [{"role": roles[i % 2], "content": text} for i, text in enumerate(example.turns[:-1])]
@@ -47,10 +50,10 @@ def encode(tokenizer: PreTrainedTokenizerBase, example: Example) -> Encoded | No
     ids = prompt["input_ids"] + answer + [tokenizer.eos_token_id] * example.tail
     spans, at = [], 0
     for turn, content in enumerate(example.turns[:-1]):
-        begin = text.index(content, at)
-        at = begin + len(content)
+        start = text.index(content, at)
+        at = start + len(content)
         if turn % 2:
-            inside = [begin <= a < b <= at for a, b in prompt["offset_mapping"]]
+            inside = [start <= a < b <= at for a, b in prompt["offset_mapping"]]
             first = inside.index(True)
             spans.append((first, first + sum(inside)))
     spans.append((len(prompt["input_ids"]), len(ids)))
@@ -59,8 +62,9 @@ def encode(tokenizer: PreTrainedTokenizerBase, example: Example) -> Encoded | No
 
 @dataclass(frozen=True)
 class Group:
-    """Examples that become one batch, its length, and the first mask of the warm start where the
-    shape is fixed.
+    """Examples that become one batch of ``length`` tokens.
+
+    ``first`` is the position of the warm start's first mask if the shape is fixed, else ``None``.
     """
 
     members: list[Encoded]
@@ -69,46 +73,48 @@ class Group:
 
 
 Cut = Callable[[Iterable[Encoded], int], Iterator[Group]]
-"""Examples and a number of rows, into groups of about as many once both masks are counted."""
+"""Cuts examples into groups of about a number of rows, both complementary masks counted."""
 
 
 def batches(
     examples: Iterable[Encoded], tokens: int, rng: random.Random, end_id: int, cut: Cut
 ) -> Iterator[Batch]:
-    """Batches of one length each, of about ``tokens`` rows once both complementary masks are
-    counted, in random order. Shorter examples are filled with end tokens, which belong to the
-    answer: no padding is ever masked out.
+    """Yield batches in random order, each of one length and of about ``tokens`` rows.
+
+    Rows count both complementary masks. Shorter examples are filled with end tokens, which belong
+    to the answer: no padding is ever masked out. Tensors are ``(sequences, length)``.
     """
-    made = list(cut(examples, tokens))
-    rng.shuffle(made)
-    for group in made:
+    groups = list(cut(examples, tokens))
+    rng.shuffle(groups)
+    for group in groups:
         ids = torch.full((len(group.members), group.length), end_id)
         answers = torch.zeros_like(ids)
         number = count(1)
         for row, answer, member in zip(ids, answers, group.members, strict=True):
             row[: len(member.ids)] = torch.tensor(member.ids)
-            for begin, end in member.answers[:-1]:
-                answer[begin:end] = next(number)
+            for start, end in member.answers[:-1]:
+                answer[start:end] = next(number)
             answer[member.answers[-1][0] :] = next(number)
         yield Batch(ids, answers, group.first)
 
 
 def fixed_shapes(examples: Iterable[Encoded], tokens: int) -> Iterator[Group]:
-    """One shape for each of ``LENGTHS``, as a compiled network wants; what does not fill a batch is
-    left out.
+    """Yield groups of one shape for each of ``LENGTHS``, for a network compiled once for each.
+
+    Examples that do not fill a batch are left out.
     """
 
     def bucket(example: Encoded) -> int:
         return next(n for n in LENGTHS if n >= len(example.ids))
 
-    for length, found in groupby(sorted(examples, key=bucket), bucket):
-        members, size = list(found), max(1, tokens // (2 * length))
+    for length, fitting in groupby(sorted(examples, key=bucket), bucket):
+        members, size = list(fitting), max(1, tokens // (2 * length))
         for i in range(0, len(members) - size + 1, size):
             yield Group(members[i : i + size], length, min(SHORTEST_PROMPT, length // 2))
 
 
 def close_lengths(examples: Iterable[Encoded], tokens: int) -> Iterator[Group]:
-    """Neighbours in length and place of the answers together, every example used."""
+    """Yield groups of examples of similar length and places of answers; every example is used."""
 
     def rounded(example: Encoded) -> int:
         return -(-len(example.ids) // ROUND) * ROUND
@@ -124,6 +130,6 @@ def close_lengths(examples: Iterable[Encoded], tokens: int) -> Iterator[Group]:
 
 
 def together(single: Iterator[Batch], parts: int) -> Iterator[tuple[Batch, ...]]:
-    """So many batches at a time; the last ones may be fewer."""
+    """Yield ``parts`` batches at a time; the last time there may be fewer."""
     while step := tuple(islice(single, parts)):
         yield step

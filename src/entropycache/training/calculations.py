@@ -1,6 +1,6 @@
-"""The calculations of a solution in prose, written one operation a line.
+"""The calculations of a solution in prose, written with one operation on each line.
 
-Knows arithmetic and how solutions word it, not which task they are of.
+The module knows arithmetic and the wording of solutions, not the tasks they belong to.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ _OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": ope
 
 
 def calculations(solution: str, answer: str) -> list[str] | None:
-    """Lines such as ``12 * 5 = 60`` that lead to ``answer``; ``None`` where the solution's
-    equations cannot be followed to it.
+    """Lines such as ``12 * 5 = 60`` that lead to ``answer``, or ``None``.
 
-    Units and words between the numbers of an equation are left out, and an equation of several
-    operations becomes several lines. Products are divided first where that leaves whole numbers,
-    and a product of two numbers of several digits is a sum of products with one digit each. A
-    percentage counts as the solution counts it, as a hundredth or as a number, and a result that
-    the solution cuts to a whole number is cut in the line as well. No line is written twice, and
-    none behind the answer.
+    ``None`` is returned if the solution's equations cannot be followed to the answer. Units and
+    words between the numbers of an equation are left out. An equation of several operations becomes
+    several lines. Products are divided first where that leaves whole numbers. A product of two
+    numbers of several digits becomes a sum of products with one digit each. A percentage counts as
+    in the solution, as a hundredth or as a number. A result that the solution cuts to a whole
+    number is cut in the line as well. No line is written twice, and none follows the answer.
     """
     lines: list[str] = []
     result, wanted = None, Fraction(answer.replace(",", ""))
@@ -53,7 +52,7 @@ def calculations(solution: str, answer: str) -> list[str] | None:
 
 
 def _equations(line: str) -> Iterator[tuple[str, Fraction]]:
-    """Each calculation in front of an equals sign, and the number behind it."""
+    """Yield each calculation in front of an equals sign, with the number behind it."""
     for pattern, replacement in _REWRITTEN:
         line = re.sub(pattern, replacement, line)
     tokens = _TOKEN.findall(line)
@@ -70,7 +69,7 @@ def _calculation_before(tokens: Sequence[str]) -> str | None:
     kept: list[str] = []
     complete: list[str] = []
     depth, operand = 0, True
-    for token in reversed(tokens):
+    for token in reversed(tokens):  # backwards: a calculation has its end at the equals sign alone
         word = token[0].isalpha()
         if operand and (token == ")" or re.fullmatch(_NUMBER, token)):
             depth += token == ")"
@@ -90,8 +89,8 @@ def _calculation_before(tokens: Sequence[str]) -> str | None:
 
 
 def _written(expression: str, result: Fraction) -> list[str] | None:
-    """The lines of one equation, ``None`` if its sides do not agree."""
-    for scale in ("", " * 100", " / 100"):
+    """The lines of one equation, or ``None`` if its sides do not agree."""
+    for scale in ("", " * 100", " / 100"):  # percentages, which solutions write in either form
         steps = _Steps()
         value = steps.evaluate(ast.parse(f"({expression}){scale}", mode="eval").body)
         if abs(value - result) < Fraction(1, 1000):
@@ -109,7 +108,10 @@ class _Steps:
         self.lines: list[str] = []
 
     def evaluate(self, node: ast.expr) -> Fraction:
-        """The value of a calculation whose lines are written."""
+        """The value of a calculation; its lines are appended to ``lines``.
+
+        Raises ``ValueError`` for anything but sums, differences, products and quotients of numbers.
+        """
         match node:
             case ast.Constant(value=value):
                 return Fraction(str(value))
@@ -121,7 +123,7 @@ class _Steps:
         raise ValueError(f"not a calculation: {ast.unparse(node)}")
 
     def _factors(self, node: ast.expr) -> tuple[list[Fraction], list[Fraction]]:
-        """What a product multiplies and what it divides by."""
+        """The factors and the divisors of a product."""
         match node:
             case ast.BinOp(left=left, op=ast.Mult() | ast.Div() as op, right=right):
                 times, over = self._factors(left)
@@ -172,7 +174,7 @@ class _Steps:
 
 
 def _parts(value: Fraction) -> list[Fraction]:
-    """A whole number as hundreds, tens and units; another number as itself."""
+    """The hundreds, tens and units of a whole number; any other number as itself."""
     if value.denominator != 1:
         return [value]
     digits = str(value.numerator)
@@ -184,7 +186,7 @@ def _parts(value: Fraction) -> list[Fraction]:
 
 
 def _text(value: Fraction) -> str:
-    """As a whole number or a decimal where it is one, else as a fraction."""
+    """A number as text: whole or decimal if it is exact with six digits, else as a fraction."""
     if value.denominator == 1:
         return str(value.numerator)
     decimal = f"{float(value):.6f}".rstrip("0")

@@ -1,4 +1,4 @@
-"""What ``entropycache train`` and ``entropycache problems`` do once their options are read."""
+"""The work of ``entropycache train`` and ``entropycache problems`` once their options are read."""
 
 from __future__ import annotations
 
@@ -24,14 +24,19 @@ from entropycache.training.vocabulary import save_tokenizer, train_tokenizer
 def train(
     folder: Path, settings: TrainConfig, start: str | None, every: int, problems: int
 ) -> None:
-    """Train in ``folder``, from where the folder was left; a new run from random weights, or from
-    those of the checkpoint ``start``, whose vocabulary it then keeps.
+    """Train in ``folder``, and continue the run that the folder holds.
 
-    Every ``every`` steps the run is saved, ``problems`` held-out problems of each task are decoded
-    plainly, and the weights are exported in LLaDA's format to ``folder/model``.
+    A new run starts from random weights, or from those of the checkpoint ``start``, whose
+    vocabulary it then keeps. Every ``every`` steps the run is saved, ``problems`` held-out problems
+    of each task are decoded plainly, and the weights are exported in LLaDA's format to
+    ``folder/model``.
+
+    Raises ``OptionError`` if the folder's run has another shape or seed, if ``start`` has another
+    shape, or if another process writes to the log, and ``CheckpointError`` for a ``start`` that
+    cannot be loaded.
     """
-    # Gradients of sharp attention are full of subnormal numbers, by which x86 processors take twice
-    # as long a step. Threads inherit the setting, so that it must stand before any is begun.
+    # Gradients of sharp attention are full of subnormal numbers, with which x86 processors take
+    # twice as long a step. Threads inherit the setting, so that it must come before their start.
     torch.set_flush_denormal(True)
     tokenizer = _tokenizer(folder, start)
     fresh = not (folder / "state.pt").exists()
@@ -42,8 +47,8 @@ def train(
     def evaluate(network: Transformer) -> dict[str, float]:
         export(network, tokenizer, folder / "model")
         engine = load(str(folder / "model"), device="cpu")  # what would be shipped is judged
-        some = {t: held_out(t)[:problems] for t in task_names()}
-        return {f"exact/{t}": solved(engine, found) / len(found) for t, found in some.items()}
+        asked = {t: held_out(t)[:problems] for t in task_names()}
+        return {f"exact/{t}": solved(engine, few) / len(few) for t, few in asked.items()}
 
     trainer.run(every, evaluate)
     print(f"trained to step {trainer.position.step}; weights in {folder / 'model'}")
@@ -52,7 +57,7 @@ def train(
 def export(network: Transformer, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a network in training as a LLaDA checkpoint with its tokenizer."""
     mask_id, end_id = tokenizer.mask_token_id, tokenizer.eos_token_id
-    # Untied on disk, as the published checkpoints are: every LLaDA code reads that.
+    # Untied on disk, as the published checkpoints are: every code for LLaDA reads that.
     config = llada_config(replace(network.config, tie_word_embeddings=False), mask_id, end_id)
     with torch.no_grad():
         loading.save_network(network, llada.LLADA, config, folder)
@@ -60,7 +65,7 @@ def export(network: Transformer, tokenizer: PreTrainedTokenizerBase, folder: Pat
 
 
 def write_problems(folder: Path) -> None:
-    """Draw the held-out problems again and write them, one JSONL file a task."""
+    """Draw the held-out problems again and write them, one JSONL file for each task."""
     write_evaluation_sets(folder)
     print(f"wrote the problems of {len(list(folder.glob('*.jsonl')))} tasks to {folder}")
 
@@ -69,7 +74,7 @@ def _tokenizer(folder: Path, start: str | None) -> PreTrainedTokenizerBase:
     folder.mkdir(parents=True, exist_ok=True)
     source = folder if (folder / "tokenizer.json").exists() else start and loading.locate(start)
     if source:
-        found: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(str(source))
-        save_tokenizer(found, folder)
-        return found
+        tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(str(source))
+        save_tokenizer(tokenizer, folder)
+        return tokenizer
     return train_tokenizer(vocabulary_texts(), VOCABULARY, folder)

@@ -1,8 +1,8 @@
 """Training examples and evaluation problems, drawn from reasoning-gym by seed.
 
-Everything is a function of a seed range: a chunk of the corpus can be made again at any time, so a
-resumed run reads exactly what an uninterrupted one would. Training, validation and evaluation seeds
-lie in ranges that cannot meet.
+Everything is a function of a seed range. A chunk of the corpus can be made again at any time, so
+that a resumed run reads exactly what an uninterrupted one would. The ranges of training, validation
+and evaluation seeds do not overlap.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ EVALUATION_SIZES = {name: 500 if name == "gsm_symbolic" else 200 for name in TAS
 
 @dataclass(frozen=True)
 class Problem:
-    """A question as reasoning-gym words it, its answer, and the worked response a model is taught
-    to write.
-    """
+    """A question in reasoning-gym's words, its answer, and the worked response to be learnt."""
 
     task: str
     seed: int
@@ -50,33 +48,34 @@ def _generator(task: str, seeds: range) -> Any:
 
 
 def problem(task: str, seed: int, seeds: range) -> Problem:
-    """The problem that ``task`` draws from ``seed``, one of ``seeds``."""
+    """The problem that ``task`` draws from ``seed``, which must lie in ``seeds``."""
     item = _generator(task, seeds)[seeds.index(seed)]
     response = TASKS[task].response(item)
     return Problem(task, seed, item["question"].strip(), str(item["answer"]).strip(), response)
 
 
 def evaluation_set(task: str) -> list[Problem]:
-    """The held-out problems of one task: the first ones of its seed range, each question once."""
-    found: dict[str, Problem] = {}
+    """The held-out problems of one task: the first of the evaluation seeds, each question once."""
+    by_question: dict[str, Problem] = {}
     for seed in EVALUATION_SEEDS:
         item = problem(task, seed, EVALUATION_SEEDS)
-        found.setdefault(item.question, item)
-        if len(found) == EVALUATION_SIZES[task]:
+        by_question.setdefault(item.question, item)
+        if len(by_question) == EVALUATION_SIZES[task]:
             break
-    return list(found.values())
+    return list(by_question.values())
 
 
 @cache
 def held_out_questions() -> frozenset[str]:
-    """Every evaluation question: small tasks repeat questions under other seeds, and these stay out
-    of training.
+    """All evaluation questions, which stay out of training.
+
+    Separate seeds are not enough: small tasks repeat questions under other seeds.
     """
     return frozenset(item.question for task in TASKS for item in evaluation_set(task))
 
 
 def write_evaluation_sets(folder: Path) -> None:
-    """One JSONL file a task, as shipped in the package."""
+    """Write the held-out problems to ``folder``, one JSONL file for each task, as shipped."""
     folder.mkdir(parents=True, exist_ok=True)
     for task in TASKS:
         with (folder / f"{task}.jsonl").open("w", encoding="utf-8") as file:
@@ -92,12 +91,13 @@ def write_evaluation_sets(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Mixture:
-    """How examples are drawn: a weight a task, the share with worked examples in front, the share
-    with long tails.
+    """The distribution that examples are drawn from.
 
-    With ``brevity`` a problem is kept with probability ``exp(-n / brevity)``, where ``n`` is the
-    number of characters of its response: a task of many wordings is then learnt from the short ones
-    first.
+    ``weights`` are those of the tasks and drills. ``few_shot`` is the share of examples with worked
+    examples in front, of which there are 1 to ``max_shots``. ``long_tail`` is the share with a tail
+    of up to ``max_tail`` end tokens; other tails have up to 12. With ``brevity`` a problem is kept
+    with probability ``exp(-n / brevity)``, where ``n`` is the number of characters of its response:
+    a task of many wordings is then learnt from the short ones first.
     """
 
     weights: Mapping[str, float]
@@ -110,8 +110,9 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Example:
-    """Turns of a chat (question, response, question, …) whose responses are to be learnt, and the
-    tail of end tokens behind the last.
+    """A chat to learn from: turns (question, response, question, …) and a tail.
+
+    All responses are to be learnt. ``tail`` is the number of end tokens behind the last one.
     """
 
     turns: tuple[str, ...]
@@ -120,8 +121,9 @@ class Example:
 
 
 def draw_chunk(mixture: Mixture, index: int, size: int, seeds: range) -> Iterator[Example]:
-    """Chunk ``index`` of the corpus: ``size`` examples that depend on the mixture and the index
-    alone.
+    """Yield chunk ``index`` of the corpus, ``size`` examples.
+
+    They depend on the arguments alone, so that a chunk can be made again.
     """
     rng = random.Random(f"{seeds.start}/{index}")
     held_out = held_out_questions()
@@ -155,6 +157,6 @@ def _fresh(
 
 
 def texts(examples: Sequence[Example]) -> Iterator[str]:
-    """All text of the examples, for training a tokenizer."""
+    """Yield all texts of the examples, for training a tokenizer."""
     for example in examples:
         yield from example.turns

@@ -1,5 +1,6 @@
-"""The curves of a training run: validation loss and decoded accuracy of each task against the
-tokens seen. Reads the run's log, knows nothing of training itself.
+"""The curves of a training run: validation loss and decoded accuracy against the tokens seen.
+
+The module reads the run's log and knows nothing of training itself.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ TITLES = {
 def draw_curves(log: Path, path: Path) -> None:
     """Draw a panel for each kind of number in the log, over millions of tokens, as a PNG.
 
-    A log without such a number gives no picture. Raises ``RecordError`` where it cannot be read.
+    A log without such a number gives no picture. Raises ``RecordError`` if it cannot be read.
     """
     from matplotlib.figure import Figure
 
     entries = [entry for _, entry in read_finished_lines(log)]
-    found = {kind: lines for kind in TITLES if (lines := _lines(entries, kind))}
-    if not found:
+    curves = {kind: lines for kind in TITLES if (lines := _lines(entries, kind))}
+    if not curves:
         return
-    figure = Figure(figsize=(6.5 * len(found), 4.2), layout="constrained")
-    panels = figure.subplots(1, len(found), squeeze=False)[0]
-    for panel, (kind, lines) in zip(panels, found.items(), strict=True):
+    figure = Figure(figsize=(6.5 * len(curves), 4.2), layout="constrained")
+    panels = figure.subplots(1, len(curves), squeeze=False)[0]
+    for panel, (kind, lines) in zip(panels, curves.items(), strict=True):
         for name, points in lines.items():
             panel.plot(*zip(*points, strict=True), marker="o", markersize=2.5, label=name)
         panel.set(xlabel="million tokens seen", title=TITLES[kind])
@@ -39,12 +40,12 @@ def draw_curves(log: Path, path: Path) -> None:
 
 
 def _lines(log: list[dict[str, Any]], kind: str) -> dict[str, list[tuple[float, float]]]:
-    """The points of each task: millions of tokens, and its number."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    """The points of each task: millions of tokens, and the number (a percentage if ``exact``)."""
+    lines: dict[str, list[tuple[float, float]]] = {}
     for entry in log:
         for key, value in entry.items():
             group, _, task = key.partition("/")
             if group == kind and task:
                 shown = 100 * value if kind == "exact" else value
-                found.setdefault(task, []).append((entry.get("tokens", 0) / 1e6, shown))
-    return found
+                lines.setdefault(task, []).append((entry.get("tokens", 0) / 1e6, shown))
+    return lines

@@ -1,5 +1,7 @@
-"""Drills: exercises that are no tasks. Nothing is evaluated on them; each teaches something that
-the tasks need, at fewer rows than the tasks take for it.
+"""Drills: exercises that are no tasks, for training alone.
+
+Each teaches something that the tasks need, with fewer rows than the tasks take for it. Nothing is
+evaluated on them.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ def _drill(question: str, steps: Sequence[str], answer: str) -> Drill:
 
 
 COPYING = "copying"
-"""Lists of words and numbers to be repeated. It teaches the network early to look things up in the
-prompt, which every task needs."""
+"""Lists of words and numbers to be repeated.
+
+They teach the network early to look things up in the prompt, which every task needs.
+"""
 
 
 def _copying(rng: random.Random, words: Sequence[str]) -> Drill:
@@ -36,13 +40,15 @@ def _copying(rng: random.Random, words: Sequence[str]) -> Drill:
 
 
 FACTS = "facts"
-"""Single steps, in the wording of ``products`` and ``chain_sum`` but with two numbers,
-as their second steps have them: what a network could learn by heart as whole problems it must then
-compute."""
+"""Single steps in the wording of ``products`` and ``chain_sum``, with two numbers.
+
+The numbers are those of the tasks' second steps. A network could learn whole problems by heart;
+with these it must compute.
+"""
 
 
 def _signed_sum(rng: random.Random, left: int, right: int) -> tuple[str, int]:
-    """A sum or a difference of the two, drawn, and its result."""
+    """A sum or a difference of the two, drawn at random, with its result."""
     sign = rng.choice("+-")
     return f"{left} {sign} {right}", left + right if sign == "+" else left - right
 
@@ -60,19 +66,21 @@ def _facts(rng: random.Random, words: Sequence[str]) -> Drill:
 
 
 SHEETS = "sheets"
-"""Single steps too, many to a question: what the steps of ``gsm_symbolic`` and
-``simple_equations`` calculate, at a third of the rows that ``facts`` takes for each."""
+"""Single steps too, many to a question: calculations of ``gsm_symbolic`` and ``simple_equations``.
+
+Each takes a third of the rows that a step of ``facts`` does.
+"""
 
 
 def _number(rng: random.Random, digits: int) -> int:
-    """Of up to so many digits, all lengths alike; of longer ones some are round."""
+    """A number of 1 to ``digits`` digits, all lengths alike; some of the longer ones are round."""
     length = rng.randint(1, digits)
     number = rng.randrange(10 ** (length - 1), 10**length)
     return number * rng.choice((1, 1, 1, 10, 100, 1000)) if length > 2 else number
 
 
 def _step(rng: random.Random) -> tuple[str, int]:
-    """One calculation as worked answers have it, and its result."""
+    """One calculation in the form of worked answers, with its result."""
     kind = rng.choices(("+", "-", "*", "/", "total", "solution"), (5, 5, 5, 4, 1.5, 1.5))[0]
     if kind == "+":
         left, right = _number(rng, 4), _number(rng, 4)
@@ -104,9 +112,11 @@ def _sheets(rng: random.Random, words: Sequence[str]) -> Drill:
 
 
 VALUES = "values"
-"""Letters or words and their values, to be looked up in another order: the numbers of a word
-problem are found by what stands beside them, and their digits copied one by one. A value may stand
-right behind its key, where it is easy to find, or further off."""
+"""Letters or words and their values, to be looked up in another order.
+
+In a word problem, too, numbers are found by the words beside them, and their digits copied one by
+one. A value may stand right behind its key, where it is easy to find, or further off.
+"""
 
 
 def _values(rng: random.Random, words: Sequence[str]) -> Drill:
@@ -128,4 +138,4 @@ DRILLS: dict[str, Callable[[random.Random, Sequence[str]], Drill]] = {
     SHEETS: _sheets,
     VALUES: _values,
 }
-"""Each draws from a random number generator and a list of words."""
+"""Drills by name; each draws from a random number generator and a list of words."""

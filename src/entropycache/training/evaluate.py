@@ -1,4 +1,4 @@
-"""Decoded accuracy: held-out problems decoded through the engine, exact match of the answer."""
+"""Decoded accuracy: held-out problems decoded by the engine, judged by exact match."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STOPPED = PLAIN.merge(early_stop=True)
 
 
 def solved(engine: Engine, problems: Sequence[HeldOut]) -> int:
-    """How many problems plain decoding solves."""
+    """The number of ``problems`` that plain decoding solves."""
     done = engine.generate([problem.chat for problem in problems], STOPPED, batch_size=16)
     assert isinstance(done, list)
     return sum(p.solved_by(c.text) for p, c in zip(problems, done, strict=True))

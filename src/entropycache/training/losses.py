@@ -1,4 +1,4 @@
-"""What a network says to a question, and how far it is off."""
+"""The loss of a network's answers to a question."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from entropycache.training.objective import Question
 def loss(
     network: Transformer, hidden: Tensor, question: Question, far_sharpness: float = 1.0
 ) -> Tensor:
-    """Weighted mean cross-entropy of the asked rows, whose hidden states are ``(n, width)``.
+    """Weighted mean cross-entropy in nats, a scalar, of the ``n`` asked rows.
 
-    ``far_sharpness`` multiplies the logits of masks behind other masks: above 1 it teaches to be
-    less sure of them than the data would have it.
+    ``hidden`` ``(n, width)`` are their hidden states. ``far_sharpness`` multiplies the logits of
+    masks behind other masks. Above 1 the network learns to be less sure of them than the data
+    would have it.
     """
     rows = question.rows
     logits = network.logits(hidden).float()

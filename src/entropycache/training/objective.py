@@ -1,13 +1,12 @@
-"""What a network in training is asked for, over batches whose sequences all have one length.
+"""The training objectives, as questions to the network over batches of sequences of one length.
 
 The masked objective is LLaDA's (arXiv 2502.09992, section 2.3): a mask ratio t ~ U(0, 1) for each
 answer, masks on answers only. Every example appears twice, under complementary masks, so that one
 batch asks for every answer token exactly once. The autoregressive objective is the warm start: each
-answer token is asked for at a mask token in its own position, from everything to its left. Between
-the two lie prefixes, the states that decoding from the left passes through, and continuations,
-which ask as the warm start does but on a canvas whose masks are seen. The answers of worked
-examples in front of a question are asked for as the last one is, but by continuations, so that a
-long prompt teaches as much a row as a short one.
+answer token is asked for at a mask in its own position, from everything to its left. Two objectives
+lie in between. Prefixes are the states that decoding from the left passes through. Continuations
+ask as the warm start does, but on a canvas whose masks are seen. All but continuations also ask for
+the answers of worked examples, so that a long prompt teaches as much for each row as a short one.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 FAR_WEIGHT = 0.3
-"""Of a mask behind the positions that ``Objective.PREFIX`` is about, and of the masks of
+"""Weight of a mask behind the window of ``Objective.PREFIX``, and of the masks of
 ``Objective.CONTINUATION`` that are not next."""
 TAIL, TAIL_WEIGHT = 8, 1 / 16
-"""How many end tokens count in full, and the weight of those behind."""
+"""The number of end tokens that count in full, and the weight of those behind."""
 
 
 class Objective(StrEnum):
-    """How answers are asked for, and how the losses of masked tokens are weighted."""
+    """Ways to ask for answers and to weight the losses of masked tokens."""
 
     AUTOREGRESSIVE = "autoregressive"
     MASKED = "masked"
@@ -43,11 +42,11 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True)
 class Batch:
-    """``ids`` and ``answers``, both ``(sequences, length)``: at each position the number of the
-    answer it belongs to, counted from 1 through the batch, and 0 in a prompt.
+    """Token ``ids`` and ``answers``, both ``(sequences, length)``.
 
-    With ``first`` the warm start has a mask at every position from there on, asked for or not, so
-    that batches of one length are of one shape; without, only where some answer lies.
+    ``answers`` holds the number of the answer that a position belongs to, counted from 1 through
+    the batch, and 0 in a prompt. With ``first`` the warm start has a mask at every position from
+    there on, so that batches of one length have one shape; without, only where some answer lies.
     """
 
     ids: Tensor
@@ -57,11 +56,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Question:
-    """What the network reads and what it must say.
+    """The inputs of a network and the targets of its answers.
 
     ``inputs``, ``targets`` and ``asked`` are ``(sequences, rows)``, ``positions`` ``(rows,)``.
-    ``weights`` ``(sequences, rows)`` scale the losses. ``far`` ``(sequences, rows)`` are the masks
-    that stand behind another of their answer. ``visible`` ``(sequences, 1, rows, rows)`` limits
+    ``weights`` ``(sequences, rows)`` scale the losses. ``far`` ``(sequences, rows)`` marks masks
+    behind another mask of their answer. ``visible`` ``(sequences, 1, rows, rows)`` limits
     attention; ``None`` is full attention.
     """
 
@@ -75,14 +74,14 @@ class Question:
 
     @cached_property
     def rows(self) -> Tensor:
-        """Indices ``(n,)`` of the asked rows of all sequences."""
+        """Indices ``(n,)`` of the asked rows, in the rows of all sequences."""
         return self.asked.flatten().nonzero().squeeze(1)
 
 
 def ask(batch: Batch, objective: Objective, mask_id: int, generator: torch.Generator) -> Question:
     """The question that ``objective`` puts to the network for a batch.
 
-    Long tails of end tokens count little, and do not lessen what the rest counts.
+    Long tails of end tokens have little weight. The mean weight of the asked rows stays the same.
     """
     if objective is Objective.AUTOREGRESSIVE:
         question = _autoregressive(batch, mask_id)
@@ -102,7 +101,7 @@ def ask(batch: Batch, objective: Objective, mask_id: int, generator: torch.Gener
 def _masked(
     batch: Batch, objective: Objective, mask_id: int, generator: torch.Generator
 ) -> Question:
-    """Ratios are stratified over the batch's answers: one in each of as many equal intervals."""
+    """Complementary masks; ratios are stratified, one in each of as many intervals as answers."""
     ratio = _stratified(int(batch.answers.max()), generator)[batch.answers - 1]
     answer = batch.answers > 0
     chosen = torch.rand(batch.ids.shape, generator=generator) < ratio
@@ -119,11 +118,11 @@ def _masked(
 
 
 def _autoregressive(batch: Batch, mask_id: int) -> Question:
-    """Two streams: the tokens, each seeing itself and all before it, and the answers' positions
-    again with masks, each seeing itself and the tokens before it.
+    """Two streams: tokens that see all before them, and masks that see the tokens before them.
 
-    A mask is asked for the token in its place: the form in which masked diffusion asks, so that
-    what is learnt carries over. A prompt, each question of a chat, sees all of itself.
+    The masks stand in the answers' positions, and each is asked for the token in its place. That is
+    the form in which masked diffusion asks, so that what is learnt carries over. Each question of a
+    chat sees all of itself, as in full attention.
     """
     answers = batch.answers
     tokens = torch.arange(batch.ids.shape[1])
@@ -149,9 +148,9 @@ def _autoregressive(batch: Batch, mask_id: int) -> Question:
 
 
 def _prefix(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
-    """Answers as decoding finds them: begun from the left, some of the next positions filled in,
-    masks behind. Two cuts an example, half an answer apart.
-    """
+    """Answers in the middle of decoding: known to a cut, partly to a window's end, masks behind.
+
+    An example has two cuts, half an answer apart."""
     numbers = batch.answers - 1
     count, length = int(batch.answers.max()), batch.ids.shape[1]
     tokens = torch.arange(length)
@@ -175,15 +174,15 @@ def _prefix(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
 
 
 def _continuation(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
-    """Each token of the last answer behind a cut is asked for from all before it, with masks behind
-    it: the states of decoding from the left, all in one pass.
+    """Tokens behind a cut in the last answer, each asked for from all before it and masks behind.
 
-    Three streams: the tokens; the masks of the canvas that is known as far as the cut; and, behind
-    the cut, a mask in each token's own position. The canvas is full attention among the tokens
-    before the cut and its masks, as in decoding. A token behind the cut sees that canvas with the
-    tokens as far as itself in the places of masks, and so does the mask that asks for the one after
-    it. Only that the masks further off have not seen those tokens is not as decoding has it, and a
-    cut anew for each example makes it exact for some position of each.
+    These are the states of decoding from the left, all in one pass. There are three streams: the
+    tokens; the masks of the canvas that is known up to the cut; and, behind the cut, a mask in each
+    token's own position. The tokens before the cut and the canvas's masks have full attention, as
+    in decoding. A token behind the cut sees that canvas, with the tokens up to itself in the places
+    of masks. So does the mask that asks for the next token. One thing differs from decoding: masks
+    further off have not seen those tokens. The cut is drawn anew for each example, and right behind
+    it nothing differs.
     """
     length = batch.ids.shape[1]
     tokens = torch.arange(length)
@@ -224,7 +223,7 @@ def _stratified(count: int, generator: torch.Generator) -> Tensor:
 
 
 def _far(asked: Tensor, answers: Tensor) -> Tensor:
-    """The masks ``(sequences, length)`` that stand behind another of the same answer."""
+    """The masks behind another mask of the same answer, true in ``(sequences, length)``."""
     places = torch.arange(asked.shape[1]).expand(asked.shape)
     first = torch.full((int(answers.max()) + 1,), asked.shape[1])
     first.scatter_reduce_(0, answers[asked], places[asked], "amin")
@@ -232,18 +231,19 @@ def _far(asked: Tensor, answers: Tensor) -> Tensor:
 
 
 def _inverse(ratio: Tensor) -> Tensor:
-    """The weight 1/t of a mask ratio, halved, because complementary masks ask for each answer token
-    once where the bound's expectation has t.
-    """
+    """The weight 1/t of a mask ratio, halved.
+
+    A token is asked for under one of two complementary masks: t · 1/t + (1 - t) · 1/(1 - t) is 2 in
+    expectation, where the likelihood bound has 1."""
     return 0.5 / ratio.clamp(min=1e-3)
 
 
 def _turns(answers: Tensor) -> Tensor:
-    """Where a question or an answer begins behind another, ``(sequences, length)``."""
+    """True ``(sequences, length)`` where a question or an answer starts behind another."""
     return F.pad(answers[:, 1:] != answers[:, :-1], (1, 0))
 
 
 def _places(batch: Batch, asked: Tensor) -> Tensor:
-    """Positions ``(n,)`` that have a mask of their own in some sequence."""
+    """Positions ``(n,)`` in the stream of masks: those asked in some sequence, or fixed ones."""
     tokens = torch.arange(batch.ids.shape[1])
     return tokens[asked.any(0)] if batch.first is None else tokens[batch.first :]

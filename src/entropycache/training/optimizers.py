@@ -11,14 +11,15 @@ from torch import Tensor
 from entropycache.models.transformer import Transformer
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+"""Coefficients of Jordan et al. (2024), tuned for few iterations, not for exact convergence."""
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose update of each matrix is made nearly orthogonal (Jordan et al. 2024), scaled
-    to the size of an AdamW update (Liu et al., arXiv 2502.16982).
+    """Momentum with nearly orthogonal updates of matrices (Jordan et al. 2024).
 
-    PyTorch's own computes the orthogonal factor in bfloat16, which takes minutes a step on a
-    processor without bfloat16 arithmetic; here it has the dtype ``compute``.
+    Updates are scaled to the size of AdamW's (Liu et al., arXiv 2502.16982). PyTorch's own Muon
+    computes the orthogonal factor in bfloat16, which takes minutes a step on a processor without
+    bfloat16 arithmetic; here it has the dtype ``compute``.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient."""
+        """Update every parameter that has a gradient; ``closure`` is not called."""
         for group in self.param_groups:
             rate, momentum = group["lr"], group["momentum"]
             for parameter in group["params"]:
@@ -46,13 +47,17 @@ class Muon(torch.optim.Optimizer):
                 average = state["momentum_buffer"].lerp_(parameter.grad, 1 - momentum)
                 update = orthogonal(parameter.grad.lerp(average, momentum), self.compute)
                 parameter.mul_(1 - rate * group["weight_decay"])
+                # An orthogonal matrix has entries near max(shape) ** -0.5; AdamW's are near 0.2.
                 parameter.add_(update, alpha=-0.2 * rate * max(parameter.shape) ** 0.5)
 
 
 def orthogonal(matrix: Tensor, compute: torch.dtype, iterations: int = 5) -> Tensor:
-    """``matrix`` with singular values moved near 1 by Newton-Schulz iterations of fifth degree."""
+    """``matrix`` ``(n, m)`` with singular values moved near 1, in its own dtype.
+
+    Newton-Schulz iterations of fifth degree are computed in the dtype ``compute``.
+    """
     a, b, c = NEWTON_SCHULZ
-    tall = matrix.shape[0] > matrix.shape[1]
+    tall = matrix.shape[0] > matrix.shape[1]  # transposed, so that the Gram matrix is the small one
     x = (matrix.T if tall else matrix).to(compute)
     x = x / x.norm().clamp(min=1e-7)
     for _ in range(iterations):
@@ -64,7 +69,7 @@ def orthogonal(matrix: Tensor, compute: torch.dtype, iterations: int = 5) -> Ten
 def optimizers(
     network: Transformer, rate: float, weight_decay: float, compute: torch.dtype
 ) -> list[torch.optim.Optimizer]:
-    """Muon for the layers' matrices, AdamW for embedding, head, norms and biases."""
+    """Muon for the layers' matrices, and AdamW for embedding, head, norms and biases."""
     layers = [p for p in network.layers.parameters() if p.ndim == 2]
     matrices = {id(p) for p in layers}
     rest: list[Any] = [p for p in network.parameters() if id(p) not in matrices]

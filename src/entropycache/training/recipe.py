@@ -1,4 +1,4 @@
-"""The recipe of the embedded model: its shape, its vocabulary, and the stages it was trained in."""
+"""The recipe of the embedded model: its shape, its vocabulary and the stages of its training."""
 
 from __future__ import annotations
 
@@ -84,19 +84,19 @@ RECIPES = {
     "scratch": partial(TrainConfig, SHAPE, _SCRATCH, warmup=100, batch_tokens=4096),
     "further": partial(TrainConfig, SHAPE, _FURTHER, warmup=20, parts=8),
 }
-"""The settings of a run but for ``steps``, ``decay`` (the last steps, which lower the rate) and
-``seed``.
+"""Settings of a run by name, all but ``steps``, ``seed`` and ``decay``, the number of steps at the
+end over which the rate falls.
 
-``scratch`` is from random weights: copying first, then the warm start, both forms in turn, and
-masked diffusion alone while the rate falls. ``further`` goes on from trained weights: mostly what
-comes next, all before it known, in half of that on a canvas whose masks are seen; a quarter how
-sure to be of what lies further off, by which decoding chooses its order; short answers more often
-than long ones, and batches of several lengths a step. The last run was 780 steps of it with a decay
-of 760.
+``scratch`` starts from random weights: copying first, then the warm start, then both forms in turn,
+and masked diffusion alone while the rate falls. ``further`` starts from trained weights. Three
+quarters of its batches ask for the next token with all before it known, half of these on a canvas
+whose masks are seen. A quarter teaches how sure to be of positions further off, by which decoding
+chooses its order. Short answers come more often than long ones, and a step has batches of several
+lengths. The last run was 780 steps of ``further`` with a decay of 760.
 """
 
 
 def vocabulary_texts() -> Iterator[str]:
-    """What the tokenizer is trained on: 30,000 examples, the word problems three times as often."""
+    """Yield the tokenizer's training texts: 30,000 examples, word problems three times as often."""
     weights = {name: 3.0 if name == "gsm_symbolic" else 1.0 for name in TASKS}
     yield from texts(list(draw_chunk(Mixture(weights), 0, 30_000, TRAINING_SEEDS)))

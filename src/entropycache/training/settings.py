@@ -14,16 +14,16 @@ from entropycache.training.objective import Objective
 
 @dataclass(frozen=True)
 class Stage:
-    """A mixture, an objective and a learning rate, and the step from which they are used."""
+    """A mixture, objectives and a learning rate, used from the step ``from_step`` on."""
 
     from_step: int
     mixture: Mixture
     objectives: tuple[Objective, ...] = (Objective.MASKED,)
-    """Taken in turn, one a batch."""
+    """Taken in turn, one for each batch."""
     rate: float = 2e-3
     far_sharpness: float = 1.0
-    """Of the logits of masks behind other masks. Above 1 a network learns to be less sure of them
-    than of the first mask, and decoding by confidence writes from the left where it matters.
+    """Factor of the logits of masks behind other masks. Above 1 a network learns to be less sure of
+    them than of the first mask, and decoding by confidence writes from the left where it matters.
     """
 
 
@@ -40,15 +40,18 @@ class TrainConfig:
     batch_tokens: int = 8192
     """Rows of a step, both complementary masks counted."""
     parts: int = 1
-    """Batches a step, each of examples of like length: several mix lengths, and with them the
-    wordings of questions, at no cost in padding.
+    """Batches of a step, each of examples of similar length. Several of them mix lengths, and with
+    these the wordings of questions, at no cost in padding.
     """
     chunk_examples: int = 1024
     seed: int = 0
 
 
 def check_resumed(config: TrainConfig, path: Path) -> None:
-    """A run goes on with the shape and seed it began with; steps, decay and stages may change."""
+    """Refuse to continue the run of the settings file ``path`` with another shape or seed.
+
+    Steps, decay and stages may change. Raises ``OptionError``.
+    """
     before = json.loads(path.read_text())
     if before["shape"] != asdict(config.shape) or before["seed"] != config.seed:
         raise OptionError(

@@ -1,7 +1,6 @@
-"""The embedded model's tasks: reasoning-gym generators, each with a short function that writes the
-worked steps.
+"""The embedded model's tasks: reasoning-gym generators with functions that write worked steps.
 
-Knows how a question is answered step by step, not how text becomes tokens or training batches.
+The module knows the steps of an answer, not tokens or training batches.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ Item = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """A reasoning-gym generator, the settings it is used with, and the writer of its worked
-    steps.
-    """
+    """A reasoning-gym generator ``name``, its ``settings``, and the writer of worked ``steps``."""
 
     name: str
     steps: Callable[[Item], list[str]]
@@ -35,13 +32,14 @@ class Task:
 
 
 def worked(steps: Sequence[str], answer: str) -> str:
-    """A response that takes the steps, a line each, and ends in the answer."""
+    """A response with a line for each step, which ends in ``#### answer``."""
     return "\n".join([*steps, f"#### {answer}"])
 
 
 def _gsm_symbolic(item: Item) -> list[str]:
     solution: str = item["metadata"]["answer_cot"].split("####")[0]
     prose = [line.strip() for line in solution.split("\n") if line.strip()]
+    # Prose where the equations cannot be followed: a wrong calculation would teach worse.
     return calculations(solution, item["answer"]) or prose
 
 
@@ -76,7 +74,7 @@ def _leg_counting(item: Item) -> list[str]:
 
 
 def _linear(expression: str, variable: str) -> tuple[int, int]:
-    """Slope and intercept of a linear expression such as ``9 - 3*d``."""
+    """The slope and the intercept of a linear expression such as ``9 - 3*d``."""
 
     def value(node: ast.expr, x: int) -> int:
         match node:
@@ -123,18 +121,19 @@ def _word_sequence_reversal(item: Item) -> list[str]:
 
 
 def _people(story: str) -> list[str]:
-    """Everyone in a story of ``family_relationships``, in the order in which it names them."""
+    """The people in a story of ``family_relationships``, in the order in which it names them."""
     pattern = r"(\w+) is married to (\w+)\.(?: They have (?:a child|children) called ([^.]+)\.)?"
-    found = [
+    families = [
         [first, second, *(re.split(r", | and ", children) if children else ())]
         for first, second, children in re.findall(pattern, story)
     ]
-    return list(dict.fromkeys(chain.from_iterable(found)))
+    return list(dict.fromkeys(chain.from_iterable(families)))
 
 
 def _family_relationships(item: Item) -> list[str]:
-    """The people in the order of the story, then the two of the question with their numbers: what
-    one is to the other follows from these in a story of four, which has only one form.
+    """The people in the order of the story, then the two of the question with their numbers.
+
+    A story of four people has only one form, in which the numbers decide the relationship.
     """
     start, goal = item["metadata"]["person1"], item["metadata"]["person2"]
     numbers = {name: number for number, name in enumerate(_people(item["question"]), 1)}

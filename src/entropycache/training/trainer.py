@@ -1,7 +1,6 @@
-"""The training loop: masked diffusion from scratch, resumable at any saved step, with the same
-result as without the stop.
+"""The training loop of a masked diffusion model: a resumed run ends as an uninterrupted one would.
 
-Knows neither how text becomes batches nor how accuracy is decoded; both are given to it.
+The module does not know how accuracy is decoded; that is given to it.
 """
 
 from __future__ import annotations
@@ -41,26 +40,27 @@ from entropycache.training.optimizers import optimizers
 from entropycache.training.settings import Stage, TrainConfig, check_resumed
 
 COMPILED_LENGTH = 320
-"""Longer batches are rare: compiling for each of their lengths costs more than it saves."""
+"""The longest compiled batch. Longer ones are rare: compiling for their lengths would not pay."""
 
 
 @dataclass
 class Position:
-    """Where a run stands: optimiser steps made, and the chunk of the corpus being read."""
+    """The position of a run: optimiser steps made, and the chunk of the corpus being read."""
 
     step: int = 0
     chunk: int = 0
     chunk_step: int = 0
-    """The step at which the chunk was begun: it decides the stage, and how many of its batches are
-    used up.
+    """The step at which the chunk was started. It decides the stage, and the number of the chunk's
+    batches that are used up.
     """
     tokens: int = 0
     """Rows of all batches so far, both complementary masks counted."""
 
 
 class Trainer:
-    """A run in a folder: ``state.pt`` to go on from, ``train.json`` with the settings,
-    ``log.jsonl`` with what happened.
+    """A run in a folder: ``state.pt`` to continue from, settings, log and curves.
+
+    A run that the folder holds is continued. Raises ``OptionError`` if its shape or seed differ.
     """
 
     def __init__(
@@ -89,16 +89,18 @@ class Trainer:
             self._restore(saved)
         (folder / "train.json").write_text(json.dumps(asdict(config), indent=1))
         self._forward: Callable[..., Tensor] = hidden_states
-        # Half as fast again after a minute for each length of batch, where products of matrices
-        # are fast; where they are not, shapes that fit the examples gain more.
+        # With fast bfloat16 products a compiled step is half as fast again, after a minute for each
+        # length. Without them, batches whose lengths fit the examples gain more.
         self.compiled = self.bfloat16 if compiled is None else compiled
         if self.compiled:
             torch._dynamo.config.recompile_limit = 64
             self._forward = torch.compile(hidden_states, dynamic=False)
 
     def run(self, every: int, evaluate: Callable[[Transformer], dict[str, float]]) -> None:
-        """Train to the configured step; every ``every`` steps save, and log validation loss and
-        ``evaluate``'s numbers. Raises ``OptionError`` where another run writes to the log.
+        """Train to the configured step; save and log every ``every`` steps.
+
+        The log gets the validation loss in nats and ``evaluate``'s numbers. Raises ``OptionError``
+        if another run writes to the log.
         """
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
         self.log = JsonlWriter(self.folder / "log.jsonl")
@@ -128,7 +130,10 @@ class Trainer:
                     began, recent = time.monotonic(), []
 
     def start_from(self, trained: Transformer) -> None:
-        """Begin from the weights of a trained network of the same shape, tied or not."""
+        """Copy the weights of a trained network of the same shape, tied or not.
+
+        Raises ``OptionError`` for another shape.
+        """
         with torch.no_grad():
             theirs = dict(trained.named_parameters())
             for name, parameter in self.network.named_parameters():
@@ -152,7 +157,7 @@ class Trainer:
 
     @torch.no_grad()
     def validation_loss(self, per_task: int = 24) -> dict[str, float]:
-        """Mean cross-entropy on validation problems under fixed masks, a number for each task."""
+        """Mean cross-entropy in nats on validation problems of each task, under fixed masks."""
         losses = {}
         for task in self.config.stages[-1].mixture.weights:
             mixture = Mixture({task: 1.0}, few_shot=0.0, long_tail=0.0)
@@ -172,7 +177,7 @@ class Trainer:
         self.position = Position(**state["position"])
 
     def _batches(self) -> Iterator[tuple[Batch, ...]]:
-        """The batches of each step from the current position on, moving the position along."""
+        """Yield the batches of each step from the current position, and move its chunk along."""
         at, config = self.position, self.config
         while at.step < config.steps:
             mixture = self._stage(at.chunk_step).mixture
@@ -181,7 +186,7 @@ class Trainer:
             order = random.Random(f"{config.seed}/{at.chunk}")
             cut = self._cut(encoded, config.batch_tokens // config.parts, order)
             for number, parts in enumerate(together(cut, config.parts)):
-                if number < at.step - at.chunk_step:
+                if number < at.step - at.chunk_step:  # used before the run was resumed
                     continue
                 if at.step == config.steps:
                     return
@@ -201,7 +206,7 @@ class Trainer:
         stage, total = self._stage(at.chunk_step), 0.0
         for number, batch in enumerate(parts, at.step * config.parts):
             objective = stage.objectives[number % len(stage.objectives)]
-            seed = config.seed * 1_000_003 + number
+            seed = config.seed * 1_000_003 + number  # of masks: a resumed run draws the same ones
             value = self._loss(batch, objective, seed, self._forward, stage.far_sharpness)
             torch.autograd.backward(value / len(parts))
             total += value.item() / len(parts)
@@ -236,7 +241,7 @@ class Trainer:
         return [stage for stage in self.config.stages if stage.from_step <= step][-1]
 
     def rate(self) -> float:
-        """Linear warm-up, constant, then linear to zero over the last ``decay`` steps."""
+        """The rate of the next step: linear warm-up, constant, linear to 0 over ``decay`` steps."""
         step, config = self.position.step, self.config
         left = max(0, config.steps - step) / max(1, config.decay)
         return self._stage(step).rate * min(1.0, (step + 1) / config.warmup, left)

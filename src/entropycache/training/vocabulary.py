@@ -1,5 +1,6 @@
-"""The embedded model's tokenizer: byte-level BPE with digits one by one, and LLaDA's special tokens
-and chat template.
+"""The embedded model's tokenizer: byte-level BPE with single digits, special tokens as LLaDA's.
+
+The chat template is LLaDA's as well.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CHAT_TEMPLATE = (
 
 
 def train_tokenizer(lines: Iterable[str], vocab_size: int, folder: Path) -> PreTrainedTokenizerFast:
-    """Train on ``lines`` and save the tokenizer in ``folder``."""
+    """Train a tokenizer of ``vocab_size`` entries on ``lines``, and save it in ``folder``."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -56,8 +57,8 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, folder: Path) -> PreT
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write ``tokenizer.json`` and ``tokenizer_config.json`` as LLaDA checkpoints have them.
 
-    The configuration names the class and carries the template as every release of transformers
-    reads them; what ``save_pretrained`` writes is read by the newest alone.
+    The configuration has class and template in the form that every release of transformers reads.
+    The form that ``save_pretrained`` writes is read by the newest release alone.
     """
     tokenizer.save_pretrained(str(folder))
     (folder / "chat_template.jinja").unlink(missing_ok=True)
