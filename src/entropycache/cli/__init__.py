@@ -1,5 +1,6 @@
-"""The ``entropycache`` command: options in, one line and status 2 for a user's mistake, work done
-elsewhere.
+"""The ``entropycache`` command: reads options and hands the work to other packages.
+
+A user's mistake is answered with one line and exit status 2.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ __all__ = ["app", "main"]
 
 
 def main() -> None:
-    """Entry point. OpenMP threads must not spin: two busy cores would run ten times slower."""
+    """Run the command line; an ``EntropyCacheError`` is printed as one line, with exit status 2."""
+    # Threads of OpenMP that spin while they wait make two busy cores ten times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()

@@ -1,5 +1,6 @@
-"""The report of ``entropycache analyze``: observations of the analysis and ablations of the bench,
-together on one page.
+"""The report of ``entropycache analyze``: the analysis' observations and the bench's ablations.
+
+It stands here because only the command line may use both packages.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from entropycache.io.environment import command, machine, versions
 from entropycache.observers.html_report import Section, page
 
 SMALL = 200_000_000
-"""Parameters up to which observations are made in float64."""
+"""The number of parameters up to which observations are made in float64."""
 
 
 def engines(model: str, dtype: str, device: str) -> tuple[Engine, Engine]:
-    """The model for observations, in float64 where ``auto`` leaves the choice and it is small, and
-    for everything else.
+    """Two engines of a model: one for observations and one for everything else.
+
+    With ``dtype`` ``auto`` a small model is observed in float64, where drift is not hidden by
+    rounding. Raises ``CheckpointError`` for a model that cannot be loaded.
     """
     engine = load(model, dtype=dtype, device=device)
     if dtype != "auto" or engine.network.parameter_count > SMALL:
@@ -41,7 +44,11 @@ def analyze(
     output: Path,
     parts: Sequence[str],
 ) -> None:
-    """Observations on ``precise``, ablations on ``engine``; JSON, PNGs and one HTML page."""
+    """Write the report to ``output``: JSON, PNGs and one HTML page.
+
+    ``parts`` are "drift", observed on ``precise``, and "ablations", decoded on ``engine``. Raises
+    ``OptionError`` for a folder that cannot be written and a config that cannot be swept.
+    """
     files.make_folder(output)
     under = {"drift": one_by_one(config), "ablations": config}
     curves = ablations.points(config)  # what cannot be swept is known before anything is decoded
@@ -49,8 +56,8 @@ def analyze(
     results["decoding"] = {part: asdict(under[part]) for part in parts}
     sections: list[Section] = []
     if "drift" in parts:
-        found, observed = observe(precise, [case.prompt for case in cases], under["drift"])
-        results |= found
+        numbers, observed = observe(precise, [case.prompt for case in cases], under["drift"])
+        results |= numbers
         sections += observed
     if "ablations" in parts:
         results["ablations"] = ablations.run(engine, cases, curves)
@@ -76,8 +83,8 @@ def analyze(
 def _rule(config: GenerationConfig) -> str:
     plain = GenerationConfig()
     changed = {k: v for k, v in asdict(config).items() if v != getattr(plain, k)}
-    told = ", ".join(f"{k}={v}" for k, v in changed.items())
-    return told or "window=32, threshold=0.9"
+    text = ", ".join(f"{k}={v}" for k, v in changed.items())
+    return text or "window=32, threshold=0.9"
 
 
 def _slug(caption: str) -> str:

@@ -1,4 +1,4 @@
-"""``entropycache analyze`` and ``calibrate``: why the method works on a model; which tau."""
+"""``entropycache analyze`` and ``calibrate``: the method's behaviour and best tau on a model."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def analyze(
     ] = "auto",
     device: Device = "auto",
 ) -> None:
-    """Entropy against drift, how long commits stay volatile, and what each setting does: one HTML
-    report, with PNGs. Needs the extra ``eval``.
+    """Report entropy against drift, how long commits stay volatile, and what each setting does.
+
+    Writes one HTML page, with PNGs. Needs the extra ``eval``.
     """
     if wrong := [p for p in part if p not in PARTS]:
         raise OptionError(f"--part must be {' or '.join(PARTS)}, not {wrong[0]!r}")
@@ -72,8 +73,9 @@ def calibrate(
     dtype: Dtype = "auto",
     device: Device = "auto",
 ) -> None:
-    """Find the cheapest tau and k whose output agrees with decoding without a cache, under the
-    decoding options given.
+    """Find the cheapest tau and k whose output agrees with decoding without a cache.
+
+    The decoding options given hold for both.
     """
     config = _without_policy(options, "calibrate finds the policy")
     asked = chosen(tasks, count, None if shots is None else [shots], prompts, usual=60)

@@ -1,4 +1,7 @@
-"""What the commands share: the application, and the options that say which model to load."""
+"""The parts that commands share: the application, and the options for the model to load.
+
+Nothing here imports torch at the top: ``--help`` must be quick.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")]
 
 
 def import_policy(spec: str | None) -> None:
-    """Take the class of a spec ``module:Class`` from its module; other specs are left alone."""
+    """Register the policy of a spec ``module:Class`` from its module; other specs are left alone.
+
+    Raises ``OptionError`` if it cannot be imported or is no policy.
+    """
     if spec and ":" in spec:
         from entropycache.policies import registry
 
@@ -28,19 +34,26 @@ def import_policy(spec: str | None) -> None:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """The names in a list with commas."""
+    """The names in a text with commas between, without blanks and empty names."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def load_engine(model: str, dtype: str, device: str) -> Engine:
-    """Load a model, importing torch only now."""
+    """The engine of a model; torch is imported only here.
+
+    Raises ``CheckpointError`` for a model that cannot be loaded, and ``OptionError`` for another
+    dtype or device.
+    """
     from entropycache.engine.engine import load
 
     return load(model, dtype=dtype, device=device)
 
 
 def needs_extra(extra: str, what: str, *modules: str) -> None:
-    """Refuse a command whose packages are not installed, naming the extra that brings them."""
+    """Refuse a command whose packages are not installed, naming the extra that brings them.
+
+    ``what`` needs all of ``modules``. Raises ``OptionError``.
+    """
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
         raise OptionError(f"{what} needs {', '.join(missing)}; pip install 'entropycache[{extra}]'")

@@ -1,4 +1,4 @@
-"""``entropycache bench``: configurations side by side, ``bench attribution``, ``bench scaling``."""
+"""``entropycache bench`` with ``bench attribution`` and ``bench scaling``: measurements."""
 
 from __future__ import annotations
 
@@ -59,9 +59,7 @@ def bench(
     dtype: Dtype = "auto",
     device: Device = "auto",
 ) -> None:
-    """Compare policies, commit rules, models and lengths in one run, interleaved problem by
-    problem.
-    """
+    """Compare policies, commit rules, models and lengths in one run, problem by problem."""
     if context.invoked_subcommand is not None:
         _refuse_options(context)
         return
@@ -87,7 +85,7 @@ def attribution(
     dtype: Dtype = "auto",
     device: Device = "auto",
 ) -> None:
-    """What each ingredient of a configuration gives: alone, and taken away from the whole."""
+    """Measure what each ingredient of a configuration gives: alone, and taken from the whole."""
     import_policy(options.get("policy"))
     config = GenerationConfig().merge(**options)
     from entropycache.bench.command import attribute
@@ -112,7 +110,7 @@ def scaling(
     dtype: Annotated[str, typer.Option(help="bfloat16, float32 or float64")] = "bfloat16",
     device: Device = "auto",
 ) -> None:
-    """Time of steps and of decisions against the canvas, on random weights of a published shape."""
+    """Time steps and decisions against the canvas, on random weights of a published shape."""
     for spec in policy:
         import_policy(spec)
     from entropycache.bench.command import Scaling, scale_up
@@ -128,7 +126,11 @@ def chosen(
     input: Path | None,
     usual: int = 30,
 ) -> Chosen:
-    """What is decoded; tasks, count and shots are refused beside a file of prompts."""
+    """The prompts to decode: problems of held-out ``tasks``, or a file of prompts.
+
+    ``usual`` is the number of problems if no ``count`` is given. Raises ``OptionError`` if tasks,
+    count or shots are given beside a file.
+    """
     from entropycache.bench.command import Chosen
 
     if input is not None and (tasks, count, shots or None) != (None, None, None):
@@ -138,7 +140,7 @@ def chosen(
 
 
 def _refuse_options(context: typer.Context) -> None:
-    """Options that stand before a command of bench would be lost."""
+    """Refuse options that stand before a command of bench, where they would be lost."""
     for name in context.params:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":

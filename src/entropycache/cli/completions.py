@@ -1,6 +1,6 @@
 """The work of ``entropycache generate`` and ``policies`` once their options are read.
 
-That is one prompt, a file of them, a conversation, or the table of policies.
+It decodes one prompt, a file of prompts or a conversation, or prints the table of policies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ from entropycache.policies.saved import CALIBRATED
 def generate_one(
     engine: Engine, model: str, prompt: Prompt, config: GenerationConfig, trace: Path | None
 ) -> Completion:
-    """Return the completion of one prompt; ``trace`` is a file for its steps."""
+    """Return the completion of one prompt; ``trace`` is a file for its steps.
+
+    An empty answer is mentioned on stderr. Raises ``PromptError`` for a prompt that cannot be
+    decoded, and ``OptionError`` for a trace file that cannot be written.
+    """
     with TraceWriter(trace, engine.tokenizer, model) if trace else nullcontext() as writer:
         on_step = writer.write if writer else None
         completion = engine.generate(prompt, config, on_step=on_step)
@@ -45,7 +49,11 @@ def generate_one(
 def fill_in(
     engine: Engine, model: str, prompt: Prompt, options: dict[str, Any], trace: Path | None
 ) -> Completion:
-    """Return one prompt with its masks filled in; ``trace`` is a file for its steps."""
+    """Return one prompt with its masks filled in; ``trace`` is a file for its steps.
+
+    Raises ``PromptError`` for a prompt without masks or one that cannot be decoded, and
+    ``OptionError`` for options that are not accepted or a trace file that cannot be written.
+    """
     with TraceWriter(trace, engine.tokenizer, model) if trace else nullcontext() as writer:
         return engine.infill(prompt, on_step=writer.write if writer else None, **options)
 
@@ -60,11 +68,11 @@ def generate_file(
 ) -> None:
     """Decode the records that the output file lacks, with a progress bar.
 
-    Raises ``OptionError`` where a file cannot be written or another process is writing to it, and
+    Raises ``OptionError`` if a file cannot be written or another process is writing to it, and
     ``RecordError`` for a record that the engine cannot decode. Finished lines stay.
     """
     with JsonlWriter(output, f"--output {output}") as file:
-        _check(engine, records)
+        _check(engine, records)  # all of them first: hours of decoding must not end at a bad line
         left = unfinished(records, file, model)
         there, names = len(records) - len(left), [record.id for record in left]
         # What is said to a person must not stand between the lines of an output on stdout.
@@ -80,9 +88,9 @@ def generate_file(
 
 
 def read_prompts(path: Path, base: GenerationConfig) -> list[Record]:
-    """Return the records of a file of prompts, their policies checked as well.
+    """Return the records of a file of prompts; options left out are those of ``base``.
 
-    Raises ``RecordError`` with the number of a wrong line.
+    Raises ``RecordError`` with the number of a wrong line, one with a wrong policy included.
     """
     return read_records(path, base, _check_policy)
 
@@ -109,7 +117,10 @@ def decode_file(
     batch_size: int,
     on_step: Callable[[Frame], None] | None = None,
 ) -> Iterator[Completion]:
-    """Decode ``records``, and yield each completion once ``output`` holds it."""
+    """Decode ``records``, and yield each completion once ``output`` holds it.
+
+    ``on_step`` is called with every step. Completions come in the order in which they finish.
+    """
     jobs = [(record.prompt, record.config) for record in records]
     for i, completion in engine.run(jobs, batch_size, on_step):
         record = records[i]

@@ -1,5 +1,6 @@
-"""The decoding options of a command, built from ``GenerationConfig``: one list for library and
-command line.
+"""The decoding options of a command, made from ``GenerationConfig``.
+
+An option that is added there is an option of every command without further code.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from entropycache.config.generation import GenerationConfig
 
 
 def decoding_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command every option of ``GenerationConfig``; it receives those that were given as
-    ``options``.
+    """Return ``command`` with an option for every field of ``GenerationConfig``.
+
+    The command receives those that were given as its argument ``options``, a dict.
     """
     types = typing.get_type_hints(GenerationConfig)
     own = [

@@ -1,4 +1,4 @@
-"""``entropycache eval``."""
+"""``entropycache eval``: reads its options; the work is done in ``evaluation.command``."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ def evaluate(
     dtype: Dtype = "auto",
     device: Device = "auto",
 ) -> None:
-    """Evaluate a model on tasks of lm-evaluation-harness and on our own (needs the extra ``eval``);
-    several processes under torchrun share the work.
+    """Evaluate a model on tasks of lm-evaluation-harness and on our own (needs the extra ``eval``).
+
+    Several processes under torchrun share the work.
     """
     _prepare(options)
     from entropycache.evaluation import command
@@ -81,7 +82,7 @@ def evaluate(
 
 
 def _prepare(options: dict[str, Any]) -> None:
-    """What can be refused, and must be set, before anything large is imported."""
+    """Refuse what can be refused, and set what must be set, before anything large is imported."""
     needs_extra("eval", "evaluation", "lm_eval", "datasets")
     import_policy(options.get("policy"))
     GenerationConfig().merge(**options)

@@ -1,4 +1,4 @@
-"""``entropycache generate``."""
+"""``entropycache generate``: reads its options; the work is done in ``completions``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def generate(
 ) -> None:
     """Complete a prompt, answer a chat, fill in masks, or work through a file of prompts."""
     import_policy(options.get("policy"))
-    # The length that the options are checked against is that of the masks to be filled in.
+    # Infilling checks its options later: its gen_length runs from the first mask to the end.
     config = GenerationConfig() if infill else GenerationConfig().merge(**options)
     single = _single(prompt, chat, prompt_ids)
     _check_modes(prompt is not None or chat, prompt_ids is not None, input, output)
@@ -66,7 +66,7 @@ def generate(
 
 
 def _check_modes(prompt: bool, ids: bool, input: Path | None, output: Path | None) -> None:
-    """One kind of prompt, and files that go together."""
+    """Refuse several kinds of prompt, none, and files that do not go together."""
     if (input is None) != (output is None):
         raise OptionError("--input and --output go together")
     if prompt + ids + (input is not None) != 1:
@@ -78,7 +78,7 @@ def _check_modes(prompt: bool, ids: bool, input: Path | None, output: Path | Non
 def _check_extras(
     file: bool, conversation: bool, misfilled: bool, json: bool, trace: Path | None
 ) -> None:
-    """What has no meaning for a file, for a conversation, or for masks to be filled in."""
+    """Refuse options that have no meaning for a file, a conversation or masks to be filled in."""
     if misfilled:
         raise OptionError("--infill goes with --prompt or --prompt-ids alone")
     if file and json:
@@ -90,7 +90,7 @@ def _check_extras(
 
 
 def _single(prompt: str | None, chat: bool, prompt_ids: str | None) -> Prompt | None:
-    """The one prompt that the options give; ``None`` for a file or a conversation."""
+    """The single prompt that the options give; ``None`` for a file or a conversation."""
     if prompt_ids is not None:
         try:
             return [int(part) for part in prompt_ids.replace(",", " ").split()]

@@ -1,4 +1,4 @@
-"""``entropycache demo``, ``policies`` and ``trace``: what is looked at."""
+"""``entropycache demo``, ``policies`` and ``trace``: commands that show something."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ def demo(
     policy: Annotated[str, typer.Option(help="the policy shown beside plain decoding")] = "entropy",
     dtype: Dtype = "auto",
 ) -> None:
-    """Solve real problems in the terminal: first plain decoding, then EntropyCache, then what it
-    cost.
-    """
+    """Solve real problems in the terminal: plain decoding, then EntropyCache, then their costs."""
     import_policy(policy)
     from entropycache.observers.demo import run_demo
 

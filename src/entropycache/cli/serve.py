@@ -1,4 +1,4 @@
-"""``entropycache serve``."""
+"""``entropycache serve``: reads its options; the work is done in ``server.process``."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def serve(
     dtype: Dtype = "auto",
     device: Device = "auto",
 ) -> None:
-    """Serve a model over OpenAI's API, with a page at / (needs the extra ``serve``). Decoding
-    options are the defaults of requests that give none.
+    """Serve a model over OpenAI's API, with a page at / (needs the extra ``serve``).
+
+    Decoding options are the defaults of requests that give none.
     """
     needs_extra("serve", "serving", "fastapi", "uvicorn", "prometheus_client")
     import_policy(options.get("policy"))

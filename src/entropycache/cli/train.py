@@ -1,4 +1,4 @@
-"""``entropycache train`` and ``problems``."""
+"""``entropycache train`` and ``problems``: reads options; the work is in ``training.command``."""
 
 from __future__ import annotations
 
