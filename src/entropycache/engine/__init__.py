@@ -1,1 +1,3 @@
-"""The engine: requests in, packed forward passes over the K/V store, steps and completions out."""
+"""The engine: it takes requests, runs packed passes over the K/V store, and gives steps and
+completions.
+"""

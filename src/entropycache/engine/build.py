@@ -1,4 +1,4 @@
-"""From decoding options to one request's policy and strategy, checked against each other."""
+"""One request's policy and strategy, made from decoding options and checked against each other."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from entropycache.strategies import Strategy, make_strategy
 def make_policy_and_strategy(
     config: GenerationConfig, family: Family, calibrated: str | None
 ) -> tuple[Policy, Strategy]:
-    """A fresh policy and strategy for one request; ``calibrated`` is what a policy of that name
-    stands for. Raises ``OptionError`` where they do not go together.
+    """A new policy and strategy for one request.
+
+    ``calibrated`` is the spec that a policy of that name stands for. Raises ``OptionError`` for a
+    policy or option that is not known, and for a policy and an order that do not go together.
     """
     policy = make_policy(resolve_spec(config.policy, calibrated), family.prediction_rows)
     strategy = make_strategy(with_policy_defaults(config, policy, family))
@@ -29,16 +31,18 @@ def make_policy_and_strategy(
 def with_policy_defaults(
     config: GenerationConfig, policy: Policy, family: Family
 ) -> GenerationConfig:
-    """The options with those spelt out that act beside ``policy`` where none is given: a policy may
-    have been published with a window of its own for a model family.
+    """``config`` with every default filled in that takes effect under ``policy``.
+
+    A policy may have been published with a window of its own for a model family.
     """
     window = policy.windows.get(family.model_type, config.DEFAULT_WINDOW)
     return config.with_defaults(window)
 
 
 def resolve_spec(policy: str, calibrated: str | None) -> str:
-    """The spec that a request's policy stands for: ``calibrated`` for one of that name, itself for
-    any other. Raises ``OptionError`` where nothing was calibrated.
+    """The spec ``calibrated`` for a policy of that name, and ``policy`` itself for any other.
+
+    Raises ``OptionError`` if nothing was calibrated for the model.
     """
     if policy.strip() != CALIBRATED:
         return policy

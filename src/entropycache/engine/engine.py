@@ -1,7 +1,6 @@
 """The public engine: load a model, generate for one or many prompts, watch every step.
 
-It puts tokenizer, requests and the decoding loop together, and knows no policy, strategy or model
-family by name.
+It joins tokenizer, requests and the decoding loop, and knows no policy, strategy or model by name.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from entropycache.policies.saved import saved_policy
 
 
 class Engine:
-    """A loaded model that decodes. One thread at a time."""
+    """A loaded model that decodes. It must be used by one thread at a time."""
 
     def __init__(self, network: Transformer, family: Family, tokenizer: Tokenizer) -> None:
         self.network = network
@@ -45,24 +44,26 @@ class Engine:
         self.tokenizer = tokenizer
         self.runner = Runner(network, family, tokenizer.mask_id)
         self.calibrated: str | None = None
-        """The spec that ``policy="calibrated"`` stands for, as saved beside the model."""
+        """The policy spec saved beside the model, which ``policy="calibrated"`` stands for."""
 
     @classmethod
     def from_hf(cls, model: Any, tokenizer: PreTrainedTokenizerBase | None = None) -> Engine:
         """Adopt a loaded Hugging Face LLaDA or Dream model: its weights are shared, not copied.
 
-        Raises ``CheckpointError`` where the architecture that its config names is not known.
+        Raises ``CheckpointError`` for an unknown architecture and for a missing weight.
         """
         config = model.config.to_dict()
         family = family_of(config, type(model).__name__)
         shape = loading.read_model_config(family, config, type(model).__name__)
         network = loading.adopt_network(family, shape, model.state_dict())
-        made = make_tokenizer(tokenizer, config, family.special, network.config.vocab_size)
-        return cls(network, family, made)
+        wrapped = make_tokenizer(tokenizer, config, family.special, network.config.vocab_size)
+        return cls(network, family, wrapped)
 
     def logits(self, token_ids: Sequence[int]) -> Tensor:
-        """A full pass's logits ``(length, vocab_size)`` as the network returns them: Dream's are
-        not yet shifted. Masks are allowed; there must be at least one id.
+        """Logits ``(length, vocab_size)`` of a full pass, as the network returns them.
+
+        Masks are allowed. Dream's are not shifted: row i - 1 predicts position i. Raises
+        ``PromptError`` for no ids, too many, or one outside the vocabulary.
         """
         ids = self.tokenizer.encode_canvas(token_ids)
         room = self.network.config.max_position_embeddings
@@ -79,24 +80,23 @@ class Engine:
         on_step: Callable[[Frame], None] | None = None,
         **options: Any,
     ) -> Completion | list[Completion]:
-        """Decode one prompt, or a list of prompts (a list of completions then), with
-        ``GenerationConfig``'s options.
+        """Decode one prompt to a completion, or a list of prompts to a list of completions.
 
-        A prompt is text, token ids, or a chat (a list of messages); the empty list is an empty
-        prompt of token ids. Up to ``batch_size`` prompts are decoded together;
-        each answer is what it would be alone. ``on_step`` sees every step of every request. A
-        single prompt whose network returns NaN or infinite logits raises ``NonFiniteLogitsError``;
-        in a list its completion carries the error and the others go on.
+        A prompt is text, token ids (the empty list: no token), or a chat (a list of messages).
+        ``options`` are those of ``GenerationConfig``, over ``config``. Up to ``batch_size`` prompts
+        are decoded together; each answer is the same as alone. ``on_step`` sees every step.
+        Raises ``OptionError`` or ``PromptError`` before anything is decoded. For NaN or infinite
+        logits one prompt raises ``NonFiniteLogitsError``; in a list its completion has the error.
         """
         settings = (config or GenerationConfig()).merge(**options)
         _check_batch_size(batch_size)
         if not is_many(prompts):
-            (only,) = self.run([(prompts, settings)], on_step=on_step)  # type: ignore[list-item]
-            if only[1].error is not None:
-                raise NonFiniteLogitsError(only[1].error)
-            return only[1]
-        found = dict(self.run([(p, settings) for p in prompts], batch_size, on_step))  # type: ignore[misc]
-        return [found[i] for i in range(len(prompts))]
+            ((_, done),) = self.run([(prompts, settings)], on_step=on_step)  # type: ignore[list-item]
+            if done.error is not None:
+                raise NonFiniteLogitsError(done.error)
+            return done
+        by_index = dict(self.run([(p, settings) for p in prompts], batch_size, on_step))  # type: ignore[misc]
+        return [by_index[i] for i in range(len(prompts))]
 
     def run(
         self,
@@ -106,8 +106,8 @@ class Engine:
     ) -> Iterator[tuple[int, Completion]]:
         """Decode prompts with settings of their own; yields (index, completion) as they finish.
 
-        Prompts are checked before anything is decoded. A finished request makes room for the next
-        at once.
+        A finished prompt makes room for the next at once. Raises ``OptionError`` or ``PromptError``
+        before anything is decoded.
         """
         _check_batch_size(batch_size)
         requests = [self.request(i, p, config) for i, (p, config) in enumerate(jobs)]
@@ -125,7 +125,10 @@ class Engine:
     def stream(
         self, prompt: Prompt, config: GenerationConfig | None = None, **options: Any
     ) -> Iterator[Frame]:
-        """Decode one prompt and yield every step with the canvas after it."""
+        """Decode one prompt and yield every step with the canvas after it.
+
+        Raises ``OptionError``, ``PromptError`` and, after the last step, ``NonFiniteLogitsError``.
+        """
         request = self.request(0, prompt, (config or GenerationConfig()).merge(**options))
         for step in decode([request], self.runner):
             yield Frame.of(step, request.sequence)
@@ -140,17 +143,18 @@ class Engine:
         on_step: Callable[[Frame], None] | None = None,
         **options: Any,
     ) -> Completion:
-        """Fill in the masks that a text (the mask token's own text) or token ids hold; every other
-        token stays. The completion's ``token_ids`` and ``text`` are the whole, filled in, and
-        ``commits`` count from its first position.
+        """Fill in the masks of a text, which holds the mask token's own text, or of token ids.
 
-        Windows and blocks count from the first mask, and nothing stops early. Raises
-        ``OptionError`` for what has no meaning here: ``gen_length``, ``stop``, ``max_new_tokens``.
+        Every other token stays. The completion's ``token_ids`` and ``text`` are the whole canvas,
+        and ``commits`` count from its first position. Windows and blocks count from the first mask,
+        and nothing stops early. Raises ``OptionError`` for ``gen_length``, ``stop`` and
+        ``max_new_tokens``, which have no meaning here, ``PromptError`` for a prompt without masks,
+        and ``NonFiniteLogitsError``.
         """
         given = {**(vars(config) if config else {}), **options}
         for name in ("gen_length", "stop", "max_new_tokens"):
-            idle = getattr(GenerationConfig, name)
-            if given.get(name, idle) not in (idle, None, []):
+            default = getattr(GenerationConfig, name)
+            if given.get(name, default) not in (default, None, []):
                 raise OptionError(f"infilling fills every mask given; {name} has no meaning there")
         ids = self.tokenizer.encode_masked(prompt)
         start = int((ids == self.tokenizer.mask_id).argmax())
@@ -167,7 +171,7 @@ class Engine:
 
     @contextmanager
     def recording(self, recorder: Recorder) -> Iterator[None]:
-        """Record where the time of decoding goes while this is open."""
+        """A context in which ``recorder`` counts the time of decoding by part."""
         before, self.runner.recorder = self.runner.recorder, recorder
         try:
             yield
@@ -177,12 +181,11 @@ class Engine:
     def request(
         self, number: int, prompt: Prompt, config: GenerationConfig, suffix: Sequence[int] = ()
     ) -> Request:
-        """A request for the decoding loop, checked and not yet started; ``number`` names it in
-        steps.
+        """A request for the decoding loop, checked and not yet started; ``number`` is its id.
 
-        With token ids of a ``suffix`` the masks lie between the two; all of them are filled, and
-        the answer is the tokens they become. Raises ``PromptError`` or ``OptionError`` where it
-        cannot be decoded.
+        With token ids of a ``suffix``, the masks lie between prompt and suffix; all of them are
+        filled, and the answer is the tokens they become. Raises ``PromptError`` or ``OptionError``
+        for what cannot be decoded.
         """
         ids, after = self.tokenizer.encode(prompt), self.tokenizer.encode_canvas(suffix)
         if config.stop and self.tokenizer.backend is None:
@@ -192,8 +195,9 @@ class Engine:
         canvas = np.concatenate((ids, masks, after))
         if not len(after):
             return self._request(number, canvas, len(ids), config, self._stopping(config))
-        filled = StopCriteria(self.tokenizer.endless(), limit=len(masks), early=False)
-        return self._request(number, canvas, len(ids), config, filled)
+        # An end token among the filled masks ends nothing: the suffix still follows.
+        between = StopCriteria(self.tokenizer.endless(), limit=len(masks), early=False)
+        return self._request(number, canvas, len(ids), config, between)
 
     def _check_length(self, prompt: int, masks: int) -> None:
         if prompt + masks > self.network.config.max_position_embeddings:
@@ -223,9 +227,10 @@ class Engine:
 def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "auto") -> Engine:
     """Load ``tiny`` (the embedded model), a local folder or a hub id.
 
-    ``dtype``: ``auto`` (as saved, but float32 on a processor that does not gain from bfloat16),
-    ``bfloat16``, ``float32`` or ``float64``; ``device``: ``auto`` (CUDA where there is one), or
-    what torch accepts. Raises ``CheckpointError`` with the file and the reason where it cannot.
+    ``dtype`` is ``auto`` (as saved, but float32 on a processor that does not gain from bfloat16),
+    ``bfloat16``, ``float32`` or ``float64``. ``device`` is ``auto`` (CUDA if there is one) or any
+    device that torch accepts. Raises ``CheckpointError`` with the file and the reason, and
+    ``OptionError`` for an unknown dtype or device.
     """
     target = pick_device(device)
     checkpoint = loading.read_config(loading.locate(model))

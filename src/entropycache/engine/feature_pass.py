@@ -1,7 +1,8 @@
-"""The pass of dLLM-Cache (arXiv 2506.06295): all rows stay in the residual stream, and what
-attention and feed-forward layers add to it is computed anew for some of them only.
+"""The pass of dLLM-Cache (arXiv 2506.06295). Every position stays in the residual stream, and the
+outputs of attention and feed-forward layers are computed anew for some positions only.
 
-Follows the released LLaDA hook. It knows the network and the store, not when what is due.
+It follows the released LLaDA hook. It knows the network and the store; the policy knows which parts
+are due.
 """
 
 from __future__ import annotations
@@ -22,9 +23,7 @@ from entropycache.policies.base import FeatureRefresh, everything
 
 
 class DLLMCachePass:
-    """One pass of one sequence. ``work`` is the number of rows computed, the mean over layers, and
-    ``rows`` are those of the last layer.
-    """
+    """One pass over one sequence. ``hidden`` runs it; ``work`` and ``rows`` count it then."""
 
     def __init__(
         self,
@@ -53,16 +52,17 @@ class DLLMCachePass:
 
     @property
     def work(self) -> float:
-        """Rows computed, the mean over layers."""
+        """The number of positions computed, as the mean over layers."""
         return float(np.mean(self._counts))
 
     @property
     def rows(self) -> Positions:
-        """The positions the last layer computed."""
-        found: Positions = self._last.cpu().numpy()
-        return found
+        """Positions ``(n,)`` that the last layer computed."""
+        positions: Positions = self._last.cpu().numpy()
+        return positions
 
     def _layer(self, x: Tensor, layer: Layer, index: int) -> Tensor:
+        # As in the released code, the first layer computes every position in every pass.
         prompt = self._prompt if self._refresh.prompt or index == 0 else self._prompt[:0]
         whole = self._refresh.response or index == 0
         fresh, response = None, self._response
@@ -72,6 +72,8 @@ class DLLMCachePass:
         active = torch.cat((prompt, response))
         q, k, v = layer.project(x[active], self._network.rotary.at(active))
         keys, values = self._store.write(index, self._slot, active, k, v)
+        # The new values of the whole response are there already, for the comparison: all are kept,
+        # while keys and outputs stay those of the last pass that computed them.
         if fresh is not None:
             values.index_copy_(1, self._response, fresh.transpose(0, 1))
         attended = self._store.kept("attention", index, self._slot)
@@ -84,8 +86,8 @@ class DLLMCachePass:
         return x + mlp
 
     def _drifted(self, x: Tensor, layer: Layer, index: int) -> tuple[Tensor | None, Tensor]:
-        """New values of the whole response, and the share ``rou`` of it whose values moved most;
-        nothing at all where that share is none.
+        """New values ``(n, kv_heads, head_dim)`` of the whole response, and the positions of the
+        share ``rou`` of it whose values drifted most; ``None`` and no positions for a share of 0.
         """
         count = int(self._refresh.rou * len(self._response))
         if not self._refresh.rou:
@@ -93,5 +95,5 @@ class DLLMCachePass:
         fresh = layer.values(x[self._response])
         cached = self._store.slot(self._slot)[index, 1][:, self._response].transpose(0, 1)
         similarity = F.cosine_similarity(fresh.flatten(1), cached.flatten(1), dim=1)
-        chosen = similarity.topk(count, largest=False).indices.sort().values
+        chosen = similarity.topk(count, largest=False).indices.sort().values  # ascending positions
         return fresh, self._response[chosen]

@@ -1,4 +1,4 @@
-"""The output of decoding: completions, and frames of a canvas that is watched."""
+"""The output of decoding: completions, and the frames of a canvas for those who watch it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from entropycache.core.steps import Step
 class Completion:
     """The answer to one prompt, and its cost.
 
-    ``token_ids`` is the whole generated region; where decoding stopped early the rest is filled
-    with the end token. ``commits`` lists, for each step, the positions committed, counted from the
-    start of the generated region. ``rows_computed`` sums the positions computed over all passes,
-    each as the mean over layers. ``tokens_per_second`` counts the answer's tokens, before the first
-    end token, over ``seconds`` of wall time. ``error`` says why a request of a batch was aborted;
-    its text is then the part that was complete before.
+    ``token_ids`` is the whole generated region; if decoding stopped early, the rest is filled with
+    the end token. ``finish_reason`` is ``stop``, ``length`` or ``error``. ``forwards`` counts the
+    passes, ``full_passes`` those that computed every position. ``rows_computed`` sums the positions
+    computed over all passes, each as the mean over layers. ``commits`` lists the positions that
+    each step committed, counted from the start of the generated region. ``answer_tokens`` counts
+    the tokens before the first end token, and ``tokens_per_second`` divides them by ``seconds`` of
+    wall time. ``error`` is the reason why a request of a batch was aborted; ``text`` is then the
+    part that was complete before.
     """
 
     token_ids: list[int] = field(default_factory=list)
@@ -39,8 +41,8 @@ class Completion:
 
 @dataclass(frozen=True)
 class Frame:
-    """One step as it is watched: the step, a copy of the canvas after it ``(length,)``, and the
-    ``start`` of the generated region.
+    """One step, a copy of the canvas after it ``(length,)``, and the ``start`` of the generated
+    region, as ``on_step`` and ``stream`` give them out.
     """
 
     step: Step
@@ -49,6 +51,7 @@ class Frame:
 
     @classmethod
     def of(cls, step: Step, sequence: Sequence) -> Frame:
-        """The frame of a step that was just made."""
-        _ = step.entropies  # computed now: the next pass takes away what they are computed from
+        """The frame of the step that was just made; call it before the next pass."""
+        # Read now, and cached by the step: the next pass frees the logits they are computed from.
+        _ = step.entropies
         return cls(step, sequence.canvas.copy(), sequence.start)

@@ -1,7 +1,7 @@
-"""One request on its way through the engine: its canvas, how it is decoded, and its output so far.
+"""One request on its way through the engine: canvas, policy, strategy, and the output so far.
 
-A request knows neither the network nor the K/V store; ``slot`` is a number that the runner gives
-it.
+A request knows neither the network nor the K/V store; its ``slot`` is a number that the runner
+assigns.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from entropycache.strategies.base import Strategy
 class Request:
     """One sequence to decode, and everything that belongs to it alone.
 
-    ``id`` names it in steps. ``error`` is set where it was aborted, ``cancelled`` where nobody
-    wants it any more. ``started`` is when it began to run, in seconds of ``time.perf_counter``.
+    ``id`` names it in steps. ``started`` is the time at which it began to run, in seconds of
+    ``time.perf_counter``. ``error`` is set when the loop aborts it, ``cancelled`` when nobody wants
+    its answer any more.
     """
 
     id: int
@@ -41,25 +42,26 @@ class Request:
 
     @property
     def live(self) -> bool:
-        """Whether there is something left to do."""
+        """True while there is something left to decode."""
         return not (self.sequence.done or self.cancelled) and self.error is None
 
     def window(self) -> Window:
-        """The masked positions that the next step may commit."""
+        """Masked positions that the next step may commit."""
         return self.strategy.window(self.sequence, self.stopping.cut)
 
     def apply(self, step: Step) -> None:
-        """Write the step's commit into the canvas, and count the step."""
+        """Write the step's commit into the canvas, and add the step to the completion."""
         self.sequence.apply(step.commit)
         self.stopping.note(step.commit)
-        done = self.completion
-        done.forwards += 1
-        done.full_passes += step.full
-        done.rows_computed += int(step.work) if step.work.is_integer() else step.work
-        done.commits.append((step.commit.positions - self.sequence.start).tolist())
+        completion = self.completion
+        completion.forwards += 1
+        completion.full_passes += step.full
+        # Whole numbers stay whole, so that results print 512 and not 512.0.
+        completion.rows_computed += int(step.work) if step.work.is_integer() else step.work
+        completion.commits.append((step.commit.positions - self.sequence.start).tolist())
 
     def complete(self) -> Completion:
-        """The completion, once the request has ended."""
+        """The completion of a request that has ended."""
         done, canvas = self.completion, self.sequence
         done.seconds = time.perf_counter() - self.started
         done.prompt_tokens = canvas.given
@@ -70,13 +72,16 @@ class Request:
         if self.error is not None:
             done.error, done.finish_reason = str(self.error), "error"
         elif self.stopping.tokenizer.end_ids:
+            # Masks that early stop left over read like the padding that a whole decoding commits.
             region[region == canvas.mask_id] = min(self.stopping.tokenizer.end_ids)
         done.token_ids = region.tolist()
         return done
 
     def complete_infilled(self, text: str) -> Completion:
-        """The completion of a canvas whose masks were filled in: all of it, positions counted from
-        its first. ``text`` is the whole canvas as text.
+        """The completion of a canvas whose masks were filled in; ``text`` is the whole canvas.
+
+        ``token_ids`` are those of the whole canvas too, and ``commits`` count from its first
+        position.
         """
         done, canvas = self.complete(), self.sequence
         done.answer_tokens = sum(len(step) for step in done.commits)

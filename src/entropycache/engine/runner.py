@@ -1,7 +1,7 @@
-"""Plans of many sequences become one packed forward pass over the store, and that becomes scores.
+"""One packed forward pass over the store for the plans of many sequences, and the scores it gives.
 
 Linear layers see the rows of all sequences at once; attention runs sequence by sequence, each
-against its own slot. The runner knows no policy and no strategy, only what a plan asks for.
+against its own slot. The runner knows no policy and no strategy by name, only plans.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ from entropycache.policies.base import FeatureRefresh
 
 @dataclass(frozen=True)
 class Pass:
-    """What a pass gave one sequence. ``scores`` is ``None`` where the network returned NaN or
-    infinite logits; ``rows`` are the positions the last layer computed, ``work`` the mean over
-    layers.
+    """The result of a pass for one sequence.
+
+    ``scores`` is ``None`` where the network returned NaN or infinite logits. ``rows`` ``(n,)`` are
+    the positions that the last layer computed, ``work`` the number of positions computed, as the
+    mean over layers.
     """
 
     scores: Scores | None
@@ -40,8 +42,8 @@ class Pass:
 
 @dataclass(frozen=True)
 class _Part:
-    """One sequence's share of the network's work: hidden states ``(n, width)`` of what it predicts
-    from.
+    """One sequence's part of a pass, not yet scored; ``predicted`` ``(n, width)`` are the hidden
+    states of its prediction rows.
     """
 
     predicted: Tensor
@@ -50,7 +52,10 @@ class _Part:
 
 
 class Runner:
-    """Runs passes of one network. One thread at a time: the store has one owner."""
+    """Runs the forward passes of one network, and owns the store they read and write.
+
+    It must be used by one thread at a time.
+    """
 
     def __init__(self, network: Transformer, family: Family, mask_id: int) -> None:
         weight = network.embedding
@@ -58,8 +63,8 @@ class Runner:
         self.family = family
         self.mask_id = mask_id
         config = network.config
-        # Everything that a slot may keep beside keys and values: queries after the rotary
-        # embedding, inputs of layers, and the outputs of attention and feed-forward layers.
+        # The names that a policy may list in ``keeps``: queries after the rotary embedding, inputs
+        # of layers, and outputs of attention and feed-forward layers.
         extras: dict[str, tuple[int, ...]] = {
             "queries": (config.num_attention_heads, config.head_dim)
         }
@@ -71,7 +76,7 @@ class Runner:
         self._chunk: Chunk | None = None
 
     def open(self, request: Request) -> None:
-        """Give a request a slot of the store, with everything that its policy keeps in it."""
+        """Reserve a slot of the store for a request, with the tensors that its policy keeps."""
         request.slot = self.store.open(len(request.sequence), request.policy.keeps)
 
     def close(self, request: Request) -> None:
@@ -82,8 +87,11 @@ class Runner:
 
     @torch.inference_mode()
     def forward(self, requests: Many[Request], plans: Many[Plan]) -> list[Pass]:
-        """One pass for all requests. Rows computed are the prediction rows of the positions that a
-        plan predicts, and the positions that it refreshes.
+        """Run one pass for all requests and return the result of each, in their order.
+
+        The rows computed are the prediction rows of ``Plan.predict``, and ``Plan.refresh``. A
+        request without a slot is given one. Entropies of the scores can be read until the next
+        call.
         """
         for request in requests:
             if request.slot is None:
@@ -91,6 +99,8 @@ class Runner:
         pairs = list(zip(requests, plans, strict=True))
         refreshes = [request.policy.feature_refresh() for request in requests]
         with self.recorder.part("network"):
+            # A request that caches features runs by itself: its residual stream holds every
+            # position, and its layers compute rows of their own choice, so no rows can be packed.
             packed = iter(
                 self._packed([p for p, f in zip(pairs, refreshes, strict=True) if f is None])
             )
@@ -101,7 +111,8 @@ class Runner:
         return self._scored(requests, plans, parts)
 
     def _scored(self, requests: Many[Request], plans: Many[Plan], parts: Many[_Part]) -> list[Pass]:
-        if self._chunk is not None:  # scores of the pass before are no longer asked for entropies
+        # Steps that a caller has kept would otherwise keep the logits of every pass alive.
+        if self._chunk is not None:
             self._chunk.release()
         with self.recorder.part("sampling"):
             scores, self._chunk = score(
@@ -120,17 +131,15 @@ class Runner:
 
     @torch.no_grad()
     def logits(self, ids: Positions) -> Tensor:
-        """A full pass's logits ``(length, vocab_size)`` as the network returns them, without
-        touching the store.
+        """Logits ``(length, vocab_size)`` of a full pass over ``ids`` ``(length,)``, as the network
+        returns them; the store is neither read nor written.
         """
         positions = torch.arange(len(ids), device=self._device)
         hidden = hidden_states(self.network, self._upload(ids)[None], positions, None)
         return self.network.logits(hidden)
 
     def _packed(self, pairs: Many[tuple[Request, Plan]]) -> list[_Part]:
-        """The rows of all requests in one pass; keys and values of all rows are rewritten on the
-        way.
-        """
+        """One pass over the rows of all these requests, which rewrites their keys and values."""
         if not pairs:
             return []
         with self.recorder.part("decision"):
@@ -140,6 +149,9 @@ class Runner:
                 for s, (request, plan) in zip(sources, pairs, strict=True)
             ]
         batch = RaggedBatch([r for r, _ in pairs], rows, self.store, self.recorder)
+        # In the last layer all rows rewrite keys and values, but nothing reads the output of a row
+        # that predicts nothing: only prediction rows go on from there. Their indices are asked for
+        # late, as a policy may widen the rows on the way.
         hidden = self.network(
             batch.ids(),
             batch.positions,
@@ -150,12 +162,12 @@ class Runner:
         predicted = hidden.split([len(s) for s in sources])
         layers = self.network.config.num_hidden_layers
         return [
-            _Part(p, r, n / layers)
-            for p, r, n in zip(predicted, batch.rows, batch.done, strict=True)
+            _Part(states, rows, count / layers)
+            for states, rows, count in zip(predicted, batch.rows, batch.done, strict=True)
         ]
 
     def _apart(self, request: Request, plan: Plan, refresh: FeatureRefresh) -> _Part:
-        """A pass of its own for a request that caches features."""
+        """One pass for a request that caches features."""
         run = DLLMCachePass(self.network, self.store, request, refresh, self.recorder)
         hidden = run.hidden()[self._upload(self.family.prediction_rows(plan.predict))]
         return _Part(hidden, run.rows, run.work)
@@ -165,9 +177,8 @@ class Runner:
 
 
 def _union(sources: Positions, refresh: Positions, length: int) -> Positions:
-    """Ascending positions in either; cheap where everything is refreshed, as sources then add
-    nothing.
-    """
+    """Positions in either, ascending."""
+    # A full pass needs no sorting of thousands of positions: prediction rows add nothing to it.
     if len(refresh) == length:
         return refresh
     return np.union1d(sources, refresh)

@@ -1,4 +1,4 @@
-"""Requests that wait and requests that run: which of them share the next pass."""
+"""The requests that wait and those that run: the choice of who shares the next pass."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from entropycache.engine.runner import Runner
 
 
 class Scheduler:
-    """Lets at most ``size`` requests run together, whose canvases have at most ``positions``
-    positions in all. First come, first served.
+    """Runs requests together, first come, first served.
+
+    At most ``size`` run at a time, and their canvases have at most ``positions`` positions in all.
+    ``requests`` wait from the start.
     """
 
     def __init__(
@@ -26,7 +28,7 @@ class Scheduler:
         requests: Iterable[Request] = (),
     ) -> None:
         self.running: list[Request] = []
-        """The running ones, as the decoding loop reads them anew at each pass."""
+        """The requests that run: the very list that the decoding loop reads before each pass."""
         self._runner = runner
         self._waiting = deque(requests)
         self._size, self._positions = size, positions
@@ -37,33 +39,39 @@ class Scheduler:
         return len(self._waiting)
 
     def add(self, request: Request) -> None:
-        """Let another request wait. Its canvas must fit by itself."""
+        """Append a request to those that wait. Its canvas must fit into ``positions`` by itself."""
         self._waiting.append(request)
 
     def admit(self) -> bool:
-        """Let waiting requests run where there is room; returns whether any runs then."""
+        """Start waiting requests while there is room. Returns ``True`` if any request runs then."""
+        # Nobody overtakes the first: a long canvas would else wait for as long as short ones come.
         while self._waiting and self._fits(self._waiting[0]):
             self.start(self._waiting.popleft())
         return bool(self.running)
 
     def start(self, request: Request) -> None:
-        """Let a request run at once, whoever waits."""
+        """Start a request at once, whatever the limits and whoever waits."""
+        # From now on: time spent waiting is no time of decoding.
         request.started = time.perf_counter()
         self.running.append(request)
 
     def steps(self) -> Generator[Step]:
-        """Decode the running requests together; those that are admitted meanwhile join."""
+        """Decode the running requests together and yield each step.
+
+        Requests that are admitted meanwhile join at the next pass.
+        """
         return decode(self.running, self._runner)
 
     def retire(self) -> Iterator[Request]:
-        """Take out the requests that have ended."""
+        """Remove the requests that have ended, and yield each of them."""
         for request in [r for r in self.running if not r.live]:
             self.running.remove(request)
             yield request
 
     def cancel(self, request: Request) -> None:
-        """Take out a request that nobody wants any more, waiting or running, and free its slot. To
-        be called between two steps.
+        """Remove a request that nobody wants any more, waiting or running, and release its slot.
+
+        Call it between two steps.
         """
         for requests in (self._waiting, self.running):
             if request in requests:
