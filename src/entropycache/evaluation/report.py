@@ -38,7 +38,7 @@ def tasks(results: Results, work: Work) -> dict[str, Any]:
     for name, values in results["results"].items():
         summary[name] = {"metrics": _metrics(values), "samples": values.get("sample_len")}
         shots = results["n-shot"].get(name)
-        if name in results["configs"]:  # a group has no costs of its own: its tasks' would be twice
+        if name in results["configs"]:  # a group's costs are those of its tasks
             summary[name] |= {"num_fewshot": shots, **_cost(name, work)}
     return summary
 

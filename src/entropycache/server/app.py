@@ -134,12 +134,10 @@ def list_routes(service: Service) -> APIRouter:
 
 
 def text_routes(service: Service) -> APIRouter:
-    """The routes from text to token ids and back."""
+    """The routes that turn text into token ids and back."""
     router = APIRouter(responses={400: _ERROR, 404: _ERROR})
-    tokenizer, room = (
-        service.engine.tokenizer,
-        service.engine.network.config.max_position_embeddings,
-    )
+    tokenizer = service.engine.tokenizer
+    room = service.engine.network.config.max_position_embeddings
 
     @router.post("/tokenize", response_class=Json)
     async def tokenize(body: TokenizeRequest) -> Response:

@@ -148,9 +148,10 @@ def _autoregressive(batch: Batch, mask_id: int) -> Question:
 
 
 def _prefix(batch: Batch, mask_id: int, generator: torch.Generator) -> Question:
-    """Answers in the middle of decoding: known to a cut, partly to a window's end, masks behind.
+    """Answers in the middle of decoding, with two cuts for each, half an answer apart.
 
-    An example has two cuts, half an answer apart."""
+    All before a cut is known, and some of the window behind it. The rest are masks.
+    """
     numbers = batch.answers - 1
     count, length = int(batch.answers.max()), batch.ids.shape[1]
     tokens = torch.arange(length)
@@ -233,8 +234,8 @@ def _far(asked: Tensor, answers: Tensor) -> Tensor:
 def _inverse(ratio: Tensor) -> Tensor:
     """The weight 1/t of a mask ratio, halved.
 
-    A token is asked for under one of two complementary masks: t · 1/t + (1 - t) · 1/(1 - t) is 2 in
-    expectation, where the likelihood bound has 1."""
+    Over both complementary masks a token's expected weight is 2, where the likelihood bound has 1.
+    """
     return 0.5 / ratio.clamp(min=1e-3)
 
 
