@@ -56,8 +56,10 @@ class Engine:
         family = family_of(config, type(model).__name__)
         shape = loading.read_model_config(family, config, type(model).__name__)
         network = loading.adopt_network(family, shape, model.state_dict())
-        wrapped = make_tokenizer(tokenizer, config, family.special, network.config.vocab_size)
-        return cls(network, family, wrapped)
+        generation = getattr(model, "generation_config", None)
+        configs = [config, generation.to_dict() if generation is not None else {}]
+        made = make_tokenizer(tokenizer, configs, family.special, network.config.vocab_size)
+        return cls(network, family, made)
 
     def logits(self, token_ids: Sequence[int]) -> Tensor:
         """Logits ``(length, vocab_size)`` of a full pass, as the network returns them.
@@ -153,8 +155,7 @@ class Engine:
         """
         given = {**(vars(config) if config else {}), **options}
         for name in ("gen_length", "stop", "max_new_tokens"):
-            default = getattr(GenerationConfig, name)
-            if given.get(name, default) not in (default, None, []):
+            if given.get(name) not in (None, [], getattr(GenerationConfig, name)):
                 raise OptionError(f"infilling fills every mask given; {name} has no meaning there")
         ids = self.tokenizer.encode_masked(prompt)
         start = int((ids == self.tokenizer.mask_id).argmax())
@@ -207,9 +208,8 @@ class Engine:
             )
 
     def _stopping(self, config: GenerationConfig) -> StopCriteria:
-        return StopCriteria(
-            self.tokenizer, config.stop, config.max_new_tokens, early=config.early_stop
-        )
+        limit, early = config.max_new_tokens, config.early_stop
+        return StopCriteria(self.tokenizer, config.stop, limit, early)
 
     def _request(
         self,
@@ -238,7 +238,8 @@ def load(model: str = loading.EMBEDDED, *, dtype: str = "auto", device: str = "a
     network = loading.load_network(checkpoint, precision, target)
     special = checkpoint.family.special
     backend = load_backend(checkpoint.folder, special)
-    tokenizer = make_tokenizer(backend, checkpoint.config, special, network.config.vocab_size)
+    configs = [checkpoint.config, checkpoint.generation]
+    tokenizer = make_tokenizer(backend, configs, special, network.config.vocab_size)
     engine = Engine(network, checkpoint.family, tokenizer)
     engine.calibrated = saved_policy(checkpoint.folder)
     return engine

@@ -62,29 +62,43 @@ def load_backend(folder: Path, special: SpecialTokens) -> PreTrainedTokenizerBas
 
 
 def make_tokenizer(
-    tokenizer: PreTrainedTokenizerBase | None,
-    config: Mapping[str, Any],
+    backend: PreTrainedTokenizerBase | None,
+    configs: Sequence[Mapping[str, Any]],
     special: SpecialTokens,
     vocab_size: int,
 ) -> Tokenizer:
-    """The text side of a model: mask and end ids from the config, then from the tokenizer by the
-    family's names.
+    """The tokenizer of a model, with its mask and its end tokens.
+
+    ``configs`` are its ``config.json`` and, where there is one, its ``generation_config.json``. The
+    mask is the one that they give, else the family's by name. End tokens are all that they give,
+    the tokenizer's own, and the family's by name. Raises ``CheckpointError`` for an id that is no
+    token of the model.
     """
-    named = dict(tokenizer.get_vocab()) if tokenizer else {}
-    mask_id = config.get("mask_token_id")
-    mask_id = named.get(special.mask) if mask_id is None else mask_id
+    named = dict(backend.get_vocab()) if backend else {}
+    masks = [config.get("mask_token_id") for config in configs] + [named.get(special.mask)]
+    mask_id = next((mask for mask in masks if mask is not None), None)
     if mask_id is None:
         raise CheckpointError(
             f"no mask token: the config has no mask_token_id and no tokenizer knows {special.mask}"
         )
-    if not 0 <= mask_id < vocab_size:
-        raise CheckpointError(
-            f"mask_token_id is {mask_id}, outside the vocabulary of {vocab_size} entries"
-        )
-    configured = config.get("eos_token_id")
-    ends = set(configured if isinstance(configured, list) else [configured]) - {None}
-    ends |= {named[token] for token in special.ends if token in named}
-    return Tokenizer(tokenizer, int(mask_id), frozenset(ends), vocab_size)
+    ends = [named[token] for token in special.ends if token in named]
+    ends += [] if backend is None or backend.eos_token_id is None else [backend.eos_token_id]
+    for config in configs:
+        given = config.get("eos_token_id")
+        ends += given if isinstance(given, list) else [] if given is None else [given]
+    mask = _token_id("mask_token_id", mask_id, vocab_size)
+    checked = frozenset(_token_id("eos_token_id", end, vocab_size) for end in ends)
+    if mask in checked:
+        raise CheckpointError(f"mask_token_id and eos_token_id are both {mask}")
+    return Tokenizer(backend, mask, checked, vocab_size)
+
+
+def _token_id(name: str, value: Any, vocab_size: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise CheckpointError(f"{name} must be a whole number, not {value!r}")
+    if not 0 <= value < vocab_size:
+        raise CheckpointError(f"{name} is {value}, outside the vocabulary of {vocab_size} entries")
+    return value
 
 
 def is_many(prompts: object) -> bool:

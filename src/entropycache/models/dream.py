@@ -12,39 +12,47 @@ from typing import Any
 import numpy as np
 
 from entropycache.core.steps import Positions
-from entropycache.errors import CheckpointError
 from entropycache.io.tokenizer import SpecialTokens
-from entropycache.models.config import ModelConfig
+from entropycache.models.config import ModelConfig, exact_quotient
 from entropycache.models.family import Family, WeightNames
+from entropycache.models.rope import read_rope
 
 _LAYER = "model.layers.{}."
 
 
+_FIXED: Mapping[str, tuple[Any, ...]] = {
+    "hidden_act": ("silu",),
+    "use_sliding_window": (False, None),
+    "use_mrope": (False, None),
+    "attention_bias": (True, None),  # Qwen2.5's queries, keys and values have biases
+    "mlp_bias": (False, None),
+}
+_IDLE = frozenset({"sliding_window", "max_window_layers", "layer_types"})
+"""Without effect as long as ``use_sliding_window`` is off."""
+
+
 def read_config(config: Mapping[str, Any]) -> ModelConfig:
-    """The network a Dream ``config.json`` describes."""
-    scaling, sliding = config.get("rope_scaling"), config.get("use_sliding_window")
-    activation = config.get("hidden_act", "silu")
-    if scaling or sliding or activation != "silu":
-        raise CheckpointError(
-            f"this Dream config has rope_scaling={scaling!r}, use_sliding_window={sliding!r}, "
-            f"hidden_act={activation!r}; only no scaling, no sliding window and silu are supported"
-        )
+    """The network that a Dream ``config.json`` describes."""
     width, heads = config["hidden_size"], config["num_attention_heads"]
-    rope = config.get("rope_parameters") or {}
+    kv_heads, head_dim = config.get("num_key_value_heads"), config.get("head_dim")
+    if head_dim is None:
+        head_dim = exact_quotient("hidden_size", width, "num_attention_heads", heads)
+    rope = read_rope(config)
     return ModelConfig(
         hidden_size=width,
         num_hidden_layers=config["num_hidden_layers"],
         num_attention_heads=heads,
-        num_key_value_heads=config.get("num_key_value_heads") or heads,
-        head_dim=config.get("head_dim") or width // heads,
+        num_key_value_heads=heads if kv_heads is None else kv_heads,
+        head_dim=head_dim,
         intermediate_size=config["intermediate_size"],
         vocab_size=config["vocab_size"],
         rms_norm_eps=config.get("rms_norm_eps", 1e-6),
-        rope_theta=config.get("rope_theta") or rope.get("rope_theta", 10000.0),
+        rope_theta=10_000.0 if rope.theta is None else rope.theta,
         max_position_embeddings=config["max_position_embeddings"],
         attention_bias=True,
-        tie_word_embeddings=bool(config.get("tie_word_embeddings", False)),
+        tie_word_embeddings=config.get("tie_word_embeddings", False),
         rope_in_float32=False,
+        rope_scaling=rope.scaling,
     )
 
 
@@ -89,4 +97,6 @@ DREAM = Family(
     special=SpecialTokens(
         mask="<|mask|>", ends=("<|endoftext|>", "<|im_end|>"), tokenizer_class="Qwen2Tokenizer"
     ),
+    fixed=_FIXED,
+    idle=_IDLE,
 )

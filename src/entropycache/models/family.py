@@ -5,7 +5,7 @@ predicted from.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from entropycache.core.steps import Positions
@@ -37,7 +37,10 @@ class Family:
     ``published`` checkpoints are those that the docs list.
 
     ``read_config`` reads a checkpoint's config and raises ``CheckpointError`` for a variant that is
-    not supported. ``prediction_rows`` maps positions to the rows whose logits predict them.
+    not supported; it is given the keys that ``fixed`` has checked: of each only the values listed
+    are implemented, the first of which is the default. ``idle`` are keys without effect on
+    inference, beside those of every family. ``prediction_rows`` maps positions to the rows whose
+    logits predict them.
     """
 
     model_type: str
@@ -47,3 +50,29 @@ class Family:
     names: WeightNames
     prediction_rows: Callable[[Positions], Positions]
     special: SpecialTokens
+    fixed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, hash=False)
+    idle: frozenset[str] = frozenset()
+
+    def weight_sizes(self, model: ModelConfig) -> dict[str, tuple[int, ...]]:
+        """The size of every weight of a checkpoint by its name, that of a tied head included."""
+        names, hidden, inner = self.names, model.hidden_size, model.intermediate_size
+        q, kv = model.query_size, model.key_size
+        layer: dict[str, tuple[int, ...]] = dict(
+            zip(names.qkv, [(q, hidden), (kv, hidden), (kv, hidden)], strict=True)
+        )
+        if model.attention_bias:
+            layer |= dict(zip(names.qkv_bias, [(q,), (kv,), (kv,)], strict=True))
+        layer |= {names.attn_norm: (hidden,), names.mlp_norm: (hidden,)}
+        layer |= {names.out: (hidden, q), names.down: (hidden, inner)}
+        layer |= dict.fromkeys(names.gate_up, (inner, hidden))
+        sizes = {
+            name.format(i): size
+            for i in range(model.num_hidden_layers)
+            for name, size in layer.items()
+        }
+        vocabulary = (model.vocab_size, hidden)
+        return sizes | {
+            names.embedding: vocabulary,
+            names.norm: (hidden,),
+            names.head: vocabulary,
+        }

@@ -9,18 +9,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from entropycache.core.steps import Positions
-from entropycache.errors import CheckpointError
 from entropycache.io.tokenizer import SpecialTokens
-from entropycache.models.config import ModelConfig
+from entropycache.models.config import ModelConfig, exact_quotient
 from entropycache.models.family import Family, WeightNames
+from entropycache.models.rope import read_rope
 
 _BLOCK = "model.transformer.blocks.{}."
-_FIXED: Mapping[str, Any] = {
-    # What the published checkpoints have; the config class inherits other values from OLMo that
-    # they never use.
+_FIXED: Mapping[str, tuple[Any, ...]] = {
+    # The values of the published checkpoints; the config class inherits others from OLMo that no
+    # checkpoint uses.
     "activation_type": ("silu", "swiglu"),
     "block_type": ("llama",),
+    "block_group_size": (1,),
     "layer_norm_type": ("rms",),
+    "layer_norm_with_affine": (True,),
+    "bias_for_layer_norm": (False, None),
     "alibi": (False,),
     "rope": (True,),
     "attention_layer_norm": (False,),
@@ -29,33 +32,37 @@ _FIXED: Mapping[str, Any] = {
     "input_emb_norm": (False,),
     "multi_query_attention": (None, False),
     "clip_qkv": (None,),
+    "attention_bias": (False, None),
+    "sliding_window": (None,),
 }
+_IDLE = frozenset(
+    # Read where they act: ``mlp_ratio`` and ``vocab_size`` only where the exact numbers lack.
+    # ``tie_word_embeddings`` is Hugging Face's name for ``weight_tying``, which LLaDA's code reads.
+    {"mlp_ratio", "vocab_size", "alibi_bias_max", "attention_layer_norm_with_affine"}
+    | {"tie_word_embeddings"}
+)
 
 
 def read_config(config: Mapping[str, Any]) -> ModelConfig:
-    """The network a LLaDA ``config.json`` describes."""
-    for key, accepted in _FIXED.items():
-        if config.get(key, accepted[0]) not in accepted:
-            raise CheckpointError(
-                f"this LLaDA config has {key}={config[key]!r}; "
-                f"supported: {' or '.join(map(repr, accepted))}"
-            )
+    """The network that a LLaDA ``config.json`` describes."""
     width, heads = config["d_model"], config["n_heads"]
-    mlp = config.get("mlp_hidden_size")
+    inner, kv_heads = config.get("mlp_hidden_size"), config.get("n_kv_heads")
+    rows, rope = config.get("embedding_size"), read_rope(config)
     return ModelConfig(
         hidden_size=width,
         num_hidden_layers=config["n_layers"],
         num_attention_heads=heads,
-        num_key_value_heads=config.get("n_kv_heads") or heads,
-        head_dim=width // heads,
-        intermediate_size=mlp if mlp is not None else config["mlp_ratio"] * width,
-        vocab_size=config.get("embedding_size") or config["vocab_size"],
+        num_key_value_heads=heads if kv_heads is None else kv_heads,
+        head_dim=exact_quotient("d_model", width, "n_heads", heads),
+        intermediate_size=config["mlp_ratio"] * width if inner is None else inner,
+        vocab_size=config["vocab_size"] if rows is None else rows,
         rms_norm_eps=config.get("rms_norm_eps", 1e-5),
-        rope_theta=config.get("rope_theta", 10000.0),
+        rope_theta=10_000.0 if rope.theta is None else rope.theta,
         max_position_embeddings=config["max_sequence_length"],
-        attention_bias=bool(config.get("include_qkv_bias", False)),
-        tie_word_embeddings=bool(config.get("weight_tying", False)),
-        rope_in_float32=bool(config.get("rope_full_precision", True)),
+        attention_bias=config.get("include_qkv_bias", False),
+        tie_word_embeddings=config.get("weight_tying", False),
+        rope_in_float32=config.get("rope_full_precision", True),
+        rope_scaling=rope.scaling,
     )
 
 
@@ -87,4 +94,6 @@ LLADA = Family(
     ),
     prediction_rows=prediction_rows,
     special=SpecialTokens(mask="<|mdm_mask|>", ends=("<|endoftext|>", "<|eot_id|>")),
+    fixed=_FIXED,
+    idle=_IDLE,
 )

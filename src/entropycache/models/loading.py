@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from entropycache.errors import CheckpointError, OptionError
-from entropycache.models.config import ModelConfig
+from entropycache.io.json_file import read_object
+from entropycache.models.config import ModelConfig, check_model_config
+from entropycache.models.config_keys import ReadKeys, check_fixed, warn_of_unread
 from entropycache.models.family import Family
 from entropycache.models.registry import family_of
 from entropycache.models.transformer import LayerWeights, Transformer
-from entropycache.models.weights import checked, open_weights
+from entropycache.models.weights import check_names, checked, open_weights
 
 EMBEDDED = "tiny"
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
@@ -32,11 +34,14 @@ DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder with ``config.json``, read, and its family."""
+    """A model folder: its ``config.json``, the family that this names, and its
+    ``generation_config.json``, empty where there is none.
+    """
 
     folder: Path
     config: Mapping[str, Any]
     family: Family
+    generation: Mapping[str, Any]
 
 
 def locate(model: str) -> Path:
@@ -72,32 +77,39 @@ def locate(model: str) -> Path:
 
 
 def read_config(folder: Path) -> Checkpoint:
-    """The checkpoint in ``folder``, its ``config.json`` checked for a known family."""
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    """The checkpoint in ``folder``, its ``config.json`` checked for a known family, with its
+    ``generation_config.json`` where there is one.
+    """
+    path, generation = folder / "config.json", folder / "generation_config.json"
+    if not path.is_file():
         raise CheckpointError(
             f"{folder}: no config.json; a model folder holds config.json and *.safetensors"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: not readable as JSON: {error}") from error
-    return Checkpoint(folder, config, family_of(config, str(path)))
+        )
+    config = read_object(path)
+    family = family_of(config, str(path))
+    return Checkpoint(
+        folder, config, family, read_object(generation) if generation.exists() else {}
+    )
 
 
 def read_model_config(family: Family, config: Mapping[str, Any], where: str) -> ModelConfig:
-    """The network's shape; a config that lacks a number, or has a wrong one, is an error."""
+    """The numbers of the network that a config describes.
+
+    Raises ``CheckpointError``, which starts with ``where``, for a number that is missing or cannot
+    be used, and for a setting that is not supported. Warns of settings that nothing here knows.
+    """
+    seen = ReadKeys(config)
     try:
-        shape = family.read_config(config)
+        check_fixed(seen, family.fixed, family.model_type)
+        model = check_model_config(family.read_config(seen))
     except KeyError as error:
         raise CheckpointError(f"{where}: {error.args[0]!r} is missing") from error
     except (TypeError, ValueError, ArithmeticError) as error:
         raise CheckpointError(f"{where}: a number of the config cannot be used: {error}") from error
-    for item in fields(shape):
-        value = getattr(shape, item.name)
-        if item.type == "int" and (type(value) is not int or value < 1):
-            raise CheckpointError(f"{where}: {item.name} comes to {value!r}, not a whole number")
-    return shape
+    except CheckpointError as error:
+        raise CheckpointError(f"{where}: {error}") from error
+    warn_of_unread(seen, family.idle, where)
+    return model
 
 
 def native_bfloat16(device: torch.device) -> bool:
@@ -131,74 +143,70 @@ def pick_dtype(name: str, config: Mapping[str, Any], device: torch.device) -> to
 
 
 def load_network(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> Transformer:
-    """Read a checkpoint's weights, memory-mapped, shard by shard, straight into fused matrices."""
-    where = str(checkpoint.folder / "config.json")
-    shape = read_model_config(checkpoint.family, checkpoint.config, where)
-    with ExitStack() as stack:
-        tensors = open_weights(checkpoint.folder, stack)
+    """Read a checkpoint's weights, memory-mapped, shard by shard, straight into fused matrices.
 
-        def fused(names: Iterator[str] | list[str], *sizes: tuple[int, ...]) -> Tensor:
-            whole = torch.empty(
-                (sum(s[0] for s in sizes), *sizes[0][1:]), dtype=dtype, device=device
-            )
-            parts = torch.split(whole, [s[0] for s in sizes])
-            for part, name, size in zip(parts, names, sizes, strict=True):
-                part.copy_(tensors(name, size))
+    Raises ``CheckpointError`` for a weight that is missing, that no module takes, or that is not of
+    the size its config asks for.
+    """
+    where = str(checkpoint.folder / "config.json")
+    model = read_model_config(checkpoint.family, checkpoint.config, where)
+    sizes = checkpoint.family.weight_sizes(model)
+    with ExitStack() as stack:
+        weights = open_weights(checkpoint.folder, stack)
+        check_names(weights.names, sizes, checkpoint.family, model, str(checkpoint.folder))
+
+        def fused(names: list[str]) -> Tensor:
+            rows = [sizes[name][0] for name in names]
+            whole = torch.empty((sum(rows), *sizes[names[0]][1:]), dtype=dtype, device=device)
+            for part, name in zip(torch.split(whole, rows), names, strict=True):
+                part.copy_(weights.read(name, sizes[name]))
             return whole
 
-        def group(names: list[str], sizes: list[tuple[int, ...]]) -> list[Tensor]:
-            return [fused(names, *sizes)]
+        return _assemble(
+            checkpoint.family, model, lambda name: fused([name]), lambda names: [fused(names)]
+        )
 
-        return _assemble(checkpoint.family, shape, lambda name, size: fused([name], size), group)
 
-
-def adopt_network(family: Family, shape: ModelConfig, tensors: Mapping[str, Tensor]) -> Transformer:
+def adopt_network(family: Family, model: ModelConfig, tensors: Mapping[str, Tensor]) -> Transformer:
     """A network over tensors that are already loaded; they are shared, not copied, and stay
-    unfused.
+    unfused. Raises ``CheckpointError`` as ``load_network`` does.
     """
+    sizes = family.weight_sizes(model)
+    check_names(tensors, sizes, family, model, "the model")
 
-    def one(name: str, size: tuple[int, ...]) -> Tensor:
-        if name not in tensors:
-            raise CheckpointError(f"the model has no weight {name!r}")
-        return checked(tensors[name].detach(), name, size, "the model")
+    def one(name: str) -> Tensor:
+        return checked(tensors[name].detach(), name, sizes[name], "the model")
 
-    def group(names: list[str], sizes: list[tuple[int, ...]]) -> list[Tensor]:
-        return [one(name, size) for name, size in zip(names, sizes, strict=True)]
-
-    return _assemble(family, shape, one, group)
+    return _assemble(family, model, one, lambda names: [one(name) for name in names])
 
 
 def _assemble(
     family: Family,
     model: ModelConfig,
-    one: Callable[[str, tuple[int, ...]], Tensor],
-    group: Callable[[list[str], list[tuple[int, ...]]], list[Tensor]],
+    one: Callable[[str], Tensor],
+    group: Callable[[list[str]], list[Tensor]],
 ) -> Transformer:
-    """A network whose tensors come from ``one`` (by name and size) and, where they may be fused,
-    from ``group``.
+    """A network whose tensors come from ``one`` by name and, where they may be fused, from
+    ``group``.
     """
-    names, hidden, inner = family.names, model.hidden_size, model.intermediate_size
-    q, kv = model.query_size, model.key_size
+    names = family.names
     layers = []
     for i in range(model.num_hidden_layers):
         biases = [n.format(i) for n in names.qkv_bias] if model.attention_bias else []
-        weights = [n.format(i) for n in names.qkv]
         layers.append(
             LayerWeights(
-                attn_norm=one(names.attn_norm.format(i), (hidden,)),
-                qkv=group(weights, [(q, hidden), (kv, hidden), (kv, hidden)]),
-                qkv_bias=group(biases, [(q,), (kv,), (kv,)]) if biases else [],
-                out=one(names.out.format(i), (hidden, q)),
-                mlp_norm=one(names.mlp_norm.format(i), (hidden,)),
-                gate_up=group([n.format(i) for n in names.gate_up], [(inner, hidden)] * 2),
-                down=one(names.down.format(i), (hidden, inner)),
+                attn_norm=one(names.attn_norm.format(i)),
+                qkv=group([n.format(i) for n in names.qkv]),
+                qkv_bias=group(biases) if biases else [],
+                out=one(names.out.format(i)),
+                mlp_norm=one(names.mlp_norm.format(i)),
+                gate_up=group([n.format(i) for n in names.gate_up]),
+                down=one(names.down.format(i)),
             )
         )
-    embedding = one(names.embedding, (model.vocab_size, hidden))
-    tied = model.tie_word_embeddings
-    head = embedding if tied else one(names.head, (model.vocab_size, hidden))
-    network = Transformer(model, embedding, layers, one(names.norm, (hidden,)), head)
-    return network.requires_grad_(False)
+    embedding = one(names.embedding)
+    head = embedding if model.tie_word_embeddings else one(names.head)
+    return Transformer(model, embedding, layers, one(names.norm), head).requires_grad_(False)
 
 
 def save_network(

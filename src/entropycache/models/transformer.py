@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from entropycache.models.config import ModelConfig
+from entropycache.models.rope import inverse_frequencies
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """``attend(layer, q, k, v)``: q ``(rows, heads, head_dim)``, k and v ``(rows, kv_heads,
@@ -59,11 +60,14 @@ class RotaryTable(nn.Module):
     def __init__(self, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> None:
         super().__init__()
         precise = torch.float64 if dtype == torch.float64 else torch.float32
-        half = torch.arange(0, config.head_dim, 2, dtype=precise, device=device) / config.head_dim
+        like = torch.empty(0, dtype=precise, device=device)
+        scaling = config.rope_scaling
+        frequencies = inverse_frequencies(config.head_dim, config.rope_theta, scaling, like)
         positions = torch.arange(config.max_position_embeddings, dtype=precise, device=device)
-        angles = torch.outer(positions, 1.0 / config.rope_theta**half)
+        angles = torch.outer(positions, frequencies)
         kept = precise if config.rope_in_float32 else dtype
-        cos, sin = angles.cos(), angles.sin()
+        scale = 1.0 if scaling is None else scaling.table_scale
+        cos, sin = angles.cos() * scale, angles.sin() * scale
         self.register_buffer("cos", torch.cat((cos, cos), dim=1).to(kept), persistent=False)
         self.register_buffer("sin", torch.cat((-sin, sin), dim=1).to(kept), persistent=False)
 
