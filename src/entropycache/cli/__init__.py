@@ -15,6 +15,7 @@ from entropycache.cli import (  # noqa: F401 - each registers its commands
     generate,
     observe,
     serve,
+    show,
     train,
 )
 from entropycache.cli.app import app
