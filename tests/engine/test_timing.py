@@ -14,8 +14,8 @@ from entropycache.engine.engine import Engine
 from entropycache.engine.loop import decode
 from entropycache.engine.timing import MEASURING, PARTS, NullRecorder, Recorder
 from entropycache.policies import NoCache, Policy
-from entropycache.policies.base import FeatureRefresh
 from entropycache.policies.dllm import DLLMCache
+from entropycache.strategies import Strategy
 
 CONFIG = GenerationConfig(
     policy="none", gen_length=6, tokens_per_step=1, window=6, early_stop=False
@@ -76,6 +76,36 @@ def test_the_choice_of_rows_is_the_decisions(engines, clock, monkeypatch):
     assert milliseconds(engine, NoCache())["decision"] == 2.0
 
 
+def test_the_union_of_rows_is_the_decisions(engines, clock, monkeypatch):
+    from entropycache.engine import runner
+
+    union = runner._union
+
+    def slow(*arguments):
+        clock.spend(2)
+        return union(*arguments)
+
+    monkeypatch.setattr(runner, "_union", slow)
+    assert milliseconds(engines("llada"), NoCache())["decision"] == 2.0
+
+
+def test_windows_and_the_choice_of_tokens_are_samplings(engines, clock, monkeypatch):
+    window, choose = Strategy.window, Strategy.choose
+
+    def slow_window(*arguments):
+        clock.spend(3)
+        return window(*arguments)
+
+    def slow_choose(*arguments):
+        clock.spend(4)
+        return choose(*arguments)
+
+    monkeypatch.setattr(Strategy, "window", slow_window)
+    assert milliseconds(engines("llada"), NoCache())["sampling"] == 3.0
+    monkeypatch.setattr(Strategy, "choose", slow_choose)
+    assert milliseconds(engines("llada"), NoCache())["sampling"] == 7.0
+
+
 def test_looks_into_a_pass_are_the_decisions(engines, clock):
     engine = engines("llada")
 
@@ -100,7 +130,7 @@ def test_attention_weights_cost_what_they_take_beyond_fused_attention(engines, c
     from entropycache.engine import batch
 
     engine = engines("llada")
-    weights, fused = batch.attention_weights, batch.attention
+    weights, fused, mix = batch.attention_weights, batch.attention, batch.mix
 
     def slow(q, keys):
         clock.spend(5)
@@ -122,6 +152,13 @@ def test_attention_weights_cost_what_they_take_beyond_fused_attention(engines, c
         *(3.0 * layers, 2.0 * layers, 2.0 * layers),
     )
     assert milliseconds(engine, NoCache())["network"] == 2.0 * layers
+
+    def slow_mix(weights, values):
+        clock.spend(1)
+        return mix(weights, values)
+
+    monkeypatch.setattr(batch, "mix", slow_mix)
+    assert milliseconds(engine, Watching())["decision"] == (5.0 + 1.0 - 2.0) * layers
 
 
 def test_kept_inputs_and_drifted_values_are_the_decisions(engines, clock, monkeypatch):
@@ -146,12 +183,10 @@ def test_kept_inputs_and_drifted_values_are_the_decisions(engines, clock, monkey
         watches = True
         keeps = frozenset({"inputs"})
 
-    class Drifting(DLLMCache):
-        def feature_refresh(self):
-            return FeatureRefresh(False, False, 0.25)
-
+    # The first step is whole: a slot holds anything before it is written.
+    drifting = milliseconds(engine, DLLMCache(kp=STEPS, kr=STEPS, rou=0.25))
     assert milliseconds(engine, Keeping())["decision"] == 7.0 * layers
-    assert milliseconds(engine, Drifting())["decision"] == 7.0 * (layers - 1)
+    assert drifting["decision"] == round(7.0 * (layers - 1) * (STEPS - 1) / STEPS, 6)
 
 
 def test_network_and_sampling_have_their_own(engines, clock, monkeypatch):
