@@ -139,3 +139,13 @@ def test_retry_after_follows_how_long_requests_ran(engines, clock):
     finally:
         thread.stop()
     assert [event.told for event in sent] == ["the end"] * 3
+
+
+def test_a_thread_that_was_stopped_takes_nothing_new(engines):
+    thread = EngineThread(engines("llada"), ServerSettings("x"), Metrics("test", "x"))
+    thread.start()
+    thread.stop()
+    assert thread.draining and not thread.alive
+    with pytest.raises(ApiError, match="shutting down"):
+        thread.reserve(1)
+    assert thread.held == 0
