@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from entropycache import GenerationConfig
 from entropycache.bench import comparison
-from entropycache.bench.cases import problem_cases
 from entropycache.bench.comparison import Candidate, Case, Result, interleave
+from entropycache.engine.output import Completion
 from entropycache.engine.timing import PARTS, NullRecorder, Recorder
+from entropycache.io.problems import held_out
 from tests.bench.tools import SHORT
 
 POLICIES = ("none", "entropy", "d2", "elastic", "dllm", "fast-dual", "dkv-decode")
@@ -80,18 +80,45 @@ def test_every_case_meets_every_arm_and_arms_take_turns(engines, monkeypatch):
     assert [len(row.done) for row in rows] == [3, 3]
 
 
-def test_numbers_of_an_arm_beside_itself(tiny):
-    candidate = Candidate("none", tiny, GenerationConfig(policy="none", gen_length=64))
-    cases = problem_cases(["aiw", "products"], 4)
-    (row,) = list(interleave([candidate], cases))[-1]
-    found = row.numbers(row)
-    assert found["speed_up"] == 1
-    assert found["speed_up_interval_95"] == (1, 1)
-    assert found["same_answer_percent"] == 100
-    solved = sum(c.problem.solved_by(d.text) for c, d in zip(cases, row.done, strict=True))
-    assert found["accuracy_percent"] == 25 * solved
-    assert found["forwards"] == found["full_passes"] == np.mean([d.forwards for d in row.done])
-    tokens = sum(d.answer_tokens for d in row.done)
-    assert found["rows_per_token"] == round(sum(d.rows_computed for d in row.done) / tokens, 2)
-    assert sum(found["time_percent"].values()) == pytest.approx(100, abs=0.1)
-    assert set(row.by_group()) == {"aiw", "products"}
+def result(engine, name: str, *done: Completion, **parts: float) -> Result:
+    """A result of cases that were solved where the text says so."""
+    found = Result(Candidate(name, engine, GenerationConfig(policy=name)))
+    problems = [held_out("aiw")[0], held_out("products")[0]]
+    found.cases = [Case(p.question, p) for p in problems]
+    found.done, found.parts = list(done), [dict.fromkeys(PARTS, 0.0) | parts] * 2
+    return found
+
+
+def test_numbers_are_those_of_the_completions_done_by_hand(tiny):
+    right = held_out("aiw")[0].response
+    plain = result(
+        *(tiny, "none"),
+        Completion([1, 2, 9], right, "stop", 3, 3, 300, [[0], [1], [2]], 2.0, 0, 2, 50),
+        Completion([1, 2, 3], "no idea", "stop", 5, 5, 500, [[0], [1], [2]], 3.0, 0, 3, 70),
+        network=3.0,
+        sampling=1.0,
+    )
+    cached = result(
+        *(tiny, "entropy"),
+        Completion([1, 2, 8], right, "stop", 1, 1, 100, [[0, 1, 2]], 0.5, 0, 2, 50),
+        Completion([1, 7, 3], right, "stop", 2, 1, 150, [[0, 1], [2]], 0.75, 0, 3, 70),
+        network=1.0,
+        decision=1.0,
+    )
+    found = cached.numbers(plain)
+    assert {name: found[name] for name in ("policy", "compared_with", "cases")} == {
+        **{"policy": "entropy", "compared_with": "none", "cases": 2}
+    }
+    assert (found["accuracy_percent"], plain.numbers(plain)["accuracy_percent"]) == (50, 50)
+    assert found["same_answer_percent"] == 50, "behind the two tokens of the first nothing counts"
+    assert (found["tokens_per_second"], found["canvas_tokens_per_second"]) == (4.0, 4.8)
+    assert (found["speed_up"], found["speed_up_interval_95"]) == (4.0, (4.0, 4.0))
+    assert found["seconds_quartiles"] == [0.5625, 0.625, 0.6875]
+    assert (found["prompt_tokens"], found["answer_tokens"]) == (60, 2.5)
+    assert (found["tokens_per_step"], found["rows_per_token"]) == (2.0, 50.0)
+    assert (found["forwards"], found["full_passes"]) == (1.5, 1.0)
+    shares = dict.fromkeys(PARTS, 0.0)
+    assert found["time_percent"] == shares | {"network": 50.0, "decision": 50.0}
+    assert plain.numbers(cached)["speed_up"] == 0.25
+    assert plain.numbers(cached)["time_percent"] == shares | {"network": 75.0, "sampling": 25.0}
+    assert cached.by_group() == {"aiw": "1 of 1", "products": "0 of 1"}
