@@ -8,7 +8,7 @@ import torch
 
 from entropycache.config.sampling import Confidence, Sampling
 from entropycache.engine import scoring
-from entropycache.engine.scoring import Sampler, score
+from entropycache.engine.scoring import Sampler, draw, score
 
 MASK = 3
 P = np.array([0.5, 0.3, 0.15, 0.0, 0.05])
@@ -97,3 +97,21 @@ def test_half_precision_logits_are_scored_in_float32():
     found = scored(Sampling(), logits)
     expected = exact.softmax(-1).max(-1).values.numpy()
     np.testing.assert_allclose(found.confidence, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_entropies_of_nearly_certain_rows_are_never_below_nothing(seed):
+    """Rounding alone would take some of these below 0."""
+    logits = torch.randn(64, 50, generator=torch.Generator().manual_seed(seed)) * 30
+    logits[:, 5] += 16
+    found = scored(Sampling(), logits).entropy(np.arange(64))
+    exact = logits.double()
+    exact[:, MASK] = -torch.inf
+    expected = torch.special.entr(exact.softmax(-1)).sum(-1).numpy()
+    assert found.min() >= 0
+    np.testing.assert_allclose(found, expected, atol=3e-5)
+
+
+def test_a_uniform_that_rounding_brought_to_1_picks_the_last_token_of_any_probability():
+    p = torch.tensor([[0.25, 0.75, 0.0, 0.0]], dtype=torch.float64)
+    assert draw(p, torch.ones(1, dtype=torch.float64)).tolist() == [1]
