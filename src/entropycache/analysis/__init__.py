@@ -1,3 +1,1 @@
-"""Why the method works on a model: entropy against drift, how long commits stay volatile, what each
-setting does, and which one to use.
-"""
+"""Analyses of the method on a model: entropy against drift, drift by age, and calibration."""

@@ -1,9 +1,9 @@
-"""Which tau and k to use for a model: the cheapest whose output agrees, on a few prompts, with
-decoding without a cache.
+"""Calibration of tau and k for a model: the cheapest setting whose output agrees, on some prompts,
+with decoding without a cache.
 
-The paper does not say how tau is chosen for a new model. Here the candidates are quantiles of the
-entropies that decoding without a cache meets on the prompts, so that they lie where they make a
-difference, whatever the model's scale.
+The paper (arXiv 2603.18489) does not say how tau is chosen for a new model. Here the candidates are
+quantiles of the entropies that decoding without a cache meets on the prompts. They lie where they
+make a difference, whatever the model's scale.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ from entropycache.policies.saved import SAVED
 QUANTILES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 KS = (0, 8, 16, 32, 64, 128)
 FEWEST = 10
-"""Prompts: of fewer, no interval says anything."""
+"""The smallest number of prompts; from fewer, an interval is too wide to be of use."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting and what it gave: mean agreement, the low end of its interval, and the rows it
-    computed as a share of those without a cache.
+    """A setting that was tried, and its results.
+
+    ``agreement`` is a mean over prompts and ``agreement_low`` the low end of its 95 % interval,
+    both from 0 to 1. ``rows_share`` is the number of rows computed over that without a cache;
+    ``full_passes`` is a mean over prompts.
     """
 
     policy: str
@@ -49,7 +52,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The chosen spec, and everything that was tried."""
+    """The chosen policy spec, and every setting that was tried."""
 
     policy: str
     target: float
@@ -57,10 +60,13 @@ class Calibration:
     chosen: Setting
     tried: list[Setting]
     decoding: dict[str, Any]
-    """The decoding options it was made under, and holds for."""
+    """The decoding options that it was made under, and that it holds for."""
 
     def save(self, folder: Path) -> Path:
-        """Write it beside a model, where ``policy="calibrated"`` finds it."""
+        """Write it into a model's folder, where ``policy="calibrated"`` finds it; returns the path.
+
+        Raises ``OptionError`` if it cannot be written.
+        """
         path = folder / SAVED
         write_bytes(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
         return path
@@ -73,15 +79,17 @@ def calibrate(
     target: float = 0.99,
     report: Callable[[Setting], None] = lambda candidate: None,
 ) -> Calibration:
-    """The cheapest ``entropy`` policy that holds ``target``, under the windows and commits of
+    """The cheapest ``entropy`` policy that reaches ``target``, under the windows and commits of
     ``config``.
 
-    *Agreement* is the share of answer tokens that stand where decoding without a cache, all else
-    equal, puts them, as the mean over prompts. A setting is accepted when the low end of that
-    mean's 95 % interval, by bootstrap over the prompts, reaches the target: so that it is likely to
-    hold on prompts it has not seen. Cost is rows computed, which no other load on the machine
-    changes. First tau is chosen at the default k, then k at that tau. A tau below 0, which
-    recomputes everything, is the last resort and always agrees.
+    *Agreement* is the share of answer tokens that equal those of decoding without a cache, as the
+    mean over prompts. A setting is accepted if the low end of that mean's 95 % interval, by
+    bootstrap over the prompts, reaches the target, so that it is likely to hold on other prompts.
+    Cost is the number of rows computed, which no other load on the machine changes. First tau is
+    chosen at the default k, then k at that tau. ``report`` is called with each setting tried.
+
+    Raises ``OptionError`` for a target outside (0, 1] and for fewer than ``FEWEST`` prompts,
+    ``PromptError`` for one that cannot be decoded.
     """
     if not 0 < target <= 1:
         raise OptionError(f"target agreement must be above 0 and at most 1, not {target}")
@@ -97,12 +105,15 @@ def calibrate(
 
 
 def _cheapest(candidates: Sequence[Setting]) -> Setting:
-    """Among equally cheap ones the earlier: taus come from below."""
+    """The cheapest accepted setting, and among equals the first, which has the smallest tau.
+
+    There always is one: a tau below 0 recomputes everything, and so agrees.
+    """
     return min((c for c in candidates if c.accepted), key=lambda c: c.rows_share)
 
 
 class _Trial:
-    """The prompts, and what decoding without a cache makes of them."""
+    """The prompts, their completions without a cache, and the settings tried so far."""
 
     def __init__(
         self,
@@ -120,13 +131,13 @@ class _Trial:
         self.tried: list[Setting] = []
 
     def taus(self) -> list[float]:
-        """Below zero, quantiles of what was met, and one that nothing exceeds; ascending."""
-        found = np.quantile(self._entropies, QUANTILES) if self._entropies else np.zeros(1)
-        rounded = {float(f"{value:.4g}") for value in found.tolist()}
+        """Candidates for tau in nats, ascending: -1, quantiles of the entropies met, infinity."""
+        met = np.quantile(self._entropies, QUANTILES) if self._entropies else np.zeros(1)
+        rounded = {float(f"{value:.4g}") for value in met.tolist()}
         return [-1.0, *sorted(rounded), float("inf")]
 
     def run(self, policy: str) -> Setting:
-        """Decode all prompts with a policy."""
+        """Decode all prompts with a policy, and compare them with decoding without a cache."""
         done = self._decode(policy)
         agreed = np.array([agreement(a, b) for a, b in zip(self._plain, done, strict=True)])
         low = _low(agreed)
@@ -155,8 +166,9 @@ class _Trial:
 
 
 def agreement(plain: Completion, other: Completion) -> float:
-    """Share of equal tokens, position by position, over the longer of two answers; two empty ones
-    agree.
+    """The share of equal tokens, position by position, over the longer of two answers.
+
+    It is 1 for two empty answers.
     """
     length = max(plain.answer_tokens, other.answer_tokens)
     pairs = zip(plain.token_ids[:length], other.token_ids[:length], strict=True)
@@ -164,6 +176,8 @@ def agreement(plain: Completion, other: Completion) -> float:
 
 
 def _low(agreed: Floats, draws: int = 2000) -> float:
-    """The low end of the mean's 95 % interval, prompts drawn with replacement; a fixed seed."""
+    """The low end of the 95 % interval of the mean of ``agreed`` ``(prompts,)``, by bootstrap over
+    prompts with a fixed seed.
+    """
     means = agreed[resamples(len(agreed), draws)].mean(axis=1)
     return float(np.quantile(means, 0.025))

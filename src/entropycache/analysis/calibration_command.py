@@ -1,4 +1,4 @@
-"""What ``entropycache calibrate`` does once its options are read."""
+"""The work of ``entropycache calibrate`` once its options are read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from entropycache.models import loading
 def run_calibration(
     engine: Engine, prompts: Sequence[Prompt], config: GenerationConfig, target: float
 ) -> Calibration:
-    """Calibrate, printing each candidate as it is tried."""
+    """Calibrate, and print each setting as it is tried. Raises what ``calibrate`` raises."""
     console = Console()
 
     def show(c: Setting) -> None:
-        if c.policy.startswith("entropy:tau=-1,"):
+        if c.policy.startswith("entropy:tau=-1,"):  # the first that is tried
             head = "policy                          agreement   (low end)    rows   full passes"
             console.out(head, highlight=False)
         mark = "" if c.accepted else "  misses the target"
@@ -34,5 +34,9 @@ def run_calibration(
 
 
 def save_calibration(found: Calibration, model: str) -> None:
-    """Write a calibration beside a model that lies in a folder."""
+    """Write a calibration into the folder of a model, and print the path.
+
+    Raises ``CheckpointError`` for a model that cannot be found, and ``OptionError`` if the file
+    cannot be written.
+    """
     print(f"saved to {found.save(loading.locate(model))}; use it as --policy calibrated")

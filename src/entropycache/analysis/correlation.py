@@ -1,5 +1,6 @@
-"""Correlation of a signal with the drift that follows it, with intervals that know that the
-steps of one prompt belong together; and drift by age.
+"""Correlation of a signal with the drift that follows it, and drift by age.
+
+Steps of one prompt depend on each other, so intervals come from a bootstrap over whole prompts.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ from entropycache.analysis.drift import Floats, Transition
 from entropycache.observers.statistics import resamples
 
 DRAWS = 1000
+"""Bootstrap samples of an interval."""
 RELIABLE = 10
-"""Positions of one age that a mean is taken of, at the least."""
+"""The smallest number of positions of one age that a mean is taken of."""
 
 
 def correlate(found: Sequence[Transition]) -> dict[str, Any]:
-    """Pearson's and Spearman's coefficients of entropy, and of 1 - confidence, with the mean drift
-    of the other positions; Pearson's also for logarithms, and Spearman's for each layer.
+    """Coefficients of entropy, and of 1 - confidence, with the mean drift of the other positions.
 
-    The first layer is left out: its values depend on a position's own token alone, so that a commit
-    cannot move those of others. The 95 % intervals come from a bootstrap over prompts with a fixed
-    seed.
+    They are Pearson's, of values and of logarithms, and Spearman's; Spearman's of entropy also for
+    each layer from the second on. Each comes with its 95 % interval, by a bootstrap over prompts
+    with a fixed seed. ``points`` counts the steps and ``prompts`` the prompts they come from.
     """
     groups = np.array([t.request for t in found])
+    # Without the first layer: its values depend on a position's own token alone, so no commit can
+    # move those of other positions.
     drift = np.array([t.others for t in found])[:, 1:]
     mean = drift.mean(axis=1)
     signals = {
@@ -48,22 +51,24 @@ def correlate(found: Sequence[Transition]) -> dict[str, Any]:
 
 
 def pearson(x: Floats, y: Floats) -> float:
-    """Pearson's r; NaN where one of the two does not vary."""
+    """Pearson's r of x and y, both ``(n,)``; NaN if one of them does not vary."""
     if not len(x) or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
     return float(stats.pearsonr(x, y).statistic)
 
 
 def spearman(x: Floats, y: Floats) -> float:
-    """Spearman's rho: Pearson's r of the ranks, ties sharing theirs."""
+    """Spearman's rho of x and y, both ``(n,)``: Pearson's r of the ranks, with ties averaged."""
     return pearson(stats.rankdata(x), stats.rankdata(y))
 
 
 def by_age(found: Sequence[Transition], limit: int = 64) -> dict[str, Any]:
-    """Mean drift of committed positions by the passes since their commit, the first being that in
-    which the token itself is new, beside the drift of the prompt between the same passes (``None``
-    where there is none); and for how many passes in a row from the first it is more than twice
-    that. Ages that fewer than ``RELIABLE`` positions reach are left out.
+    """Mean drift of committed positions by age, the number of passes since their commit.
+
+    Age 1 is the pass in which the token itself is new. ``prompt_drift`` is that of the prompt
+    between the same passes, ``None`` without a prompt. ``volatile_for`` counts the ages in a row,
+    from 1, whose drift is more than twice the prompt's. Ages above ``limit``, and those that fewer
+    than ``RELIABLE`` positions reach, are left out.
     """
     ages = np.concatenate([t.ages for t in found])
     drift = np.concatenate([t.aged for t in found])
@@ -94,8 +99,9 @@ def _mean_of_known(values: Floats) -> float | None:
 def _interval(
     measure: Callable[[Floats, Floats], float], x: Floats, y: Floats, groups: np.ndarray[Any, Any]
 ) -> dict[str, Any]:
-    """The coefficient and its 95 % interval, prompts drawn with replacement; ``None`` where one of
-    the two does not vary, and no interval where there is one prompt alone.
+    """The coefficient and its 95 % interval, by a bootstrap over the prompts ``groups`` ``(n,)``.
+
+    The value is ``None`` if x or y does not vary, the interval if there is only one prompt.
     """
     value = measure(x, y)
     if np.isnan(value):
@@ -107,12 +113,13 @@ def _interval(
     for prompts in resamples(len(members), DRAWS):
         picked = np.concatenate([members[i] for i in prompts])
         draws.append(measure(x[picked], y[picked]))
+    # A draw in which nothing varies has no coefficient and is left out.
     low, high = np.nanpercentile(draws, (2.5, 97.5))
     return {"value": round(value, 4), "interval_95": [round(float(low), 4), round(float(high), 4)]}
 
 
 def _log(values: Floats) -> Floats:
-    """Logarithms, what is too small to be told from 0 set to the smallest number that is not."""
+    """Logarithms to base 10, ``(n,)``, with zeros set to the smallest positive value first."""
     positive = values[values > 0]
     floor = positive.min() if len(positive) else 1.0
     logarithms: Floats = np.log10(np.maximum(values, floor))

@@ -1,7 +1,7 @@
-"""How keys and values change from one full pass to the next while a canvas is filled in.
+"""The drift of values from one full pass to the next while a canvas is filled in.
 
 Observation 1 of EntropyCache (arXiv 2603.18489) is that the entropy of the token just committed
-predicts the drift that follows; observation 2 that a position goes on changing for several steps
+predicts the drift that follows. Observation 2 is that a position goes on changing for several steps
 after its commit. Both are measured under decoding without a cache, where every pass is exact.
 """
 
@@ -29,14 +29,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Transition:
-    """From the pass that led to a commit to the pass after it.
+    """The change of values from the pass that led to a commit to the pass after it.
 
-    ``entropy`` (nats) and ``confidence`` are the largest and the smallest of the commit. ``others``
-    ``(layers,)`` is the mean drift, 1 - cosine of the value vectors, over all positions that the
-    commit did not write; ``committed`` ``(layers,)`` over those it wrote. ``ages`` and ``aged``
-    ``(n,)`` give, for every generated position committed so far, the passes since its commit, from
-    1, and its drift as the mean over layers; ``prompt`` is the mean drift of the prompt, NaN where
-    there is none.
+    Drift is 1 - cosine of a position's value vectors in the two passes. ``entropy`` (nats) is the
+    largest of the commit, ``confidence`` the smallest. ``others`` ``(layers,)`` is the mean drift
+    of all positions that the commit did not write, ``committed`` ``(layers,)`` that of those it
+    wrote. For every generated position committed so far, ``ages`` ``(n,)`` are the passes since its
+    commit, from 1, and ``aged`` ``(n,)`` its drift as the mean over layers. ``prompt`` is the mean
+    drift of the prompt, NaN without a prompt.
     """
 
     request: int
@@ -53,8 +53,10 @@ class Transition:
 def transitions(
     engine: Engine, prompts: Sequence[Prompt], config: GenerationConfig
 ) -> Iterator[Transition]:
-    """Decode each prompt without a cache, under the windows and commits of ``config``, and yield
-    what every commit changed; the last commit of a prompt has no pass after it.
+    """Decode each prompt without a cache, and yield the change of values after every commit.
+
+    Windows and commits are those of ``config``. The last commit of a prompt has no pass after it,
+    and so no transition. Raises ``OptionError`` or ``PromptError`` for what cannot be decoded.
     """
     plain = config.merge(policy="none")
     for number, prompt in enumerate(prompts):
@@ -62,8 +64,9 @@ def transitions(
 
 
 class _Observed(NoCache):
-    """No cache, keeping the value vectors of the latest pass: ``values`` ``(layers, kv_heads,
-    length, head_dim)``.
+    """Decoding without a cache that keeps the value vectors of the latest pass.
+
+    ``values`` are ``(layers, kv_heads, length, head_dim)``.
     """
 
     def __init__(self, engine: Engine, request: Request) -> None:
@@ -71,10 +74,10 @@ class _Observed(NoCache):
         self.values = torch.empty(0)
 
     def observe(self, sequence: Canvas, step: Step) -> None:
-        """Keep the values here, not where the step is yielded: the slot of a finished request is
-        closed by then.
-        """
+        """Copy the values of the pass that led to this step."""
+        # Here, not where the step is yielded: by then the slot of a finished request is closed.
         assert self._request.slot is not None
+        # A copy, since the next pass rewrites the slot in place.
         self.values = self._engine.runner.store.slot(self._request.slot)[:, 1].clone()
 
 
@@ -87,6 +90,8 @@ def _request(engine: Engine, request: Request) -> Iterator[Transition]:
     born = np.full(len(request.sequence), -1)
     for step in decode([request], engine.runner):
         values = observed.values
+        # ``before`` and ``positions`` are those of the step before: its commit changed the canvas
+        # between its own pass and this one.
         if before is not None and len(positions):
             drift = _drift(before, values)
             yield _transition(
@@ -100,12 +105,14 @@ def _request(engine: Engine, request: Request) -> Iterator[Transition]:
 
 
 def _drift(before: torch.Tensor, after: torch.Tensor) -> Floats:
-    """1 - cosine of value vectors, heads side by side: two ``(layers, heads, length, dim)`` to
-    ``(layers, length)``.
+    """1 - cosine of value vectors, the heads of a position side by side, ``(layers, length)``.
+
+    ``before`` and ``after`` are ``(layers, heads, length, dim)``.
     """
+    # In float64: small drifts would be lost in the rounding of a cosine near 1.
     a, b = (x.transpose(1, 2).flatten(2).double() for x in (before, after))
-    found: Floats = (1 - F.cosine_similarity(a, b, dim=-1)).clamp(min=0).cpu().numpy()
-    return found
+    drift: Floats = (1 - F.cosine_similarity(a, b, dim=-1)).clamp(min=0).cpu().numpy()
+    return drift
 
 
 def _transition(
@@ -116,6 +123,10 @@ def _transition(
     now: int,
     start: int,
 ) -> Transition:
+    """The transition of a commit at ``positions``, from ``drift`` ``(layers, length)``.
+
+    ``born`` ``(length,)`` are the steps at which positions were committed, -1 for none yet.
+    """
     others = np.ones(drift.shape[1], dtype=bool)
     others[positions] = False
     old = np.flatnonzero(born >= 0)

@@ -1,4 +1,4 @@
-"""The pictures of an analysis, each a PNG fit for a paper."""
+"""The figures of an analysis, each returned as the bytes of a PNG fit for a paper."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from entropycache.observers.figures import new_figure, png
 
 DPI = 120
 FLOOR = 1e-12
+"""The value that zeros are drawn at, as a logarithmic axis has no place for them."""
 
 
 def entropy_against_drift(found: Sequence[Transition], numbers: Mapping[str, Any]) -> bytes:
-    """A point for each step, both axes logarithmic, and the median of each tenth of the points."""
+    """A PNG with a point for each step on logarithmic axes, and the median of each tenth of them.
+
+    ``numbers`` are those of ``correlate``.
+    """
     entropy = np.maximum([t.entropy for t in found], FLOOR)
     drift = np.maximum([t.others.mean() for t in found], FLOOR)
     figure, axes = new_figure(6.4, 4.6)
@@ -36,7 +40,10 @@ def entropy_against_drift(found: Sequence[Transition], numbers: Mapping[str, Any
 
 
 def drift_by_age(numbers: Mapping[str, Any]) -> bytes:
-    """Mean drift of committed positions against the passes since their commit."""
+    """A PNG of the mean drift of committed positions against the passes since their commit.
+
+    ``numbers`` are those of ``by_age``.
+    """
     figure, axes = new_figure(6.4, 4.2)
     ages, dots = numbers["ages"], {"marker": "o", "markersize": 3}
     axes.semilogy(ages, numbers["mean_drift"], color="#4c72b0", label="committed", **dots)

@@ -22,19 +22,25 @@ from entropycache.observers.html_report import Section
 def observe(
     engine: Engine, prompts: Sequence[Prompt], config: GenerationConfig
 ) -> tuple[dict[str, Any], list[Section]]:
-    """Entropy against drift and drift by age, as numbers and as sections of the report."""
+    """Entropy against drift, and drift by age: the numbers, and the sections of the report.
+
+    Raises ``OptionError`` if fewer than ten steps have a pass after them, and what ``transitions``
+    raises.
+    """
     found = _transitions(engine, prompts, config)
     results = {"correlation": correlate(found), "persistence": by_age(found)}
     return results, [_correlation(found, results), _persistence(results["persistence"])]
 
 
 def one_by_one(config: GenerationConfig) -> GenerationConfig:
-    """One token a step in blocks of 32, unless the options ask for another rule: each step is then
-    a point of its own. Blocks, because a sliding window would go on to the end tokens of the whole
-    canvas, which are the surest, before the answer is there.
+    """The options with one token a step in blocks of 32, unless they ask for another commit rule.
+
+    Each token committed is then a point of its own.
     """
     if config.ruled:
         return config
+    # Blocks, because end tokens are the surest: a sliding window would commit those of the whole
+    # canvas before the answer is there.
     blocks = {} if config.windowed else {"block_length": 32}
     return config.merge(tokens_per_step=1, **blocks)
 
@@ -45,7 +51,8 @@ def _transitions(
     found = list(track(transitions(engine, prompts, config), "observing passes", total=None))
     if len(found) < 10:
         raise OptionError(
-            f"{len(found)} steps have a pass after them; give more or longer prompts to analyze"
+            f"an analysis needs at least 10 steps with a pass after them, not {len(found)}: give "
+            "more or longer prompts"
         )
     return found
 

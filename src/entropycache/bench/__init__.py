@@ -1,4 +1,5 @@
-"""Measuring: configurations side by side in one run, what each ingredient gives, what a step costs.
+"""Benchmarks: configurations side by side in one run, the gain of each ingredient, the cost of a
+step.
 
-Decides nothing and decodes nothing by itself: it runs the engine and reads clocks.
+This package decides nothing and decodes nothing by itself: it runs the engine and reads clocks.
 """

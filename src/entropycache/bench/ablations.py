@@ -1,5 +1,7 @@
-"""One setting at a time: tau, k, window and signal, each a curve of accuracy and speed with the
-default marked. All run interleaved, beside decoding without a cache under the same rules.
+"""Ablations of EntropyCache: tau, k, window and signal, one at a time.
+
+Each is a curve of accuracy and speed with the default marked. All settings run interleaved, beside
+decoding without a cache under the same rules.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ TAUS = (-1.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 99.0)
 KS = (0, 4, 8, 16, 32, 64, 128)
 WINDOWS = (8, 16, 32, 64)
 ALL, NEVER = 0.003, 6.0
-"""Where on an axis of tau those stand that make every pass full, or the first one only."""
+"""Places on a logarithmic axis of tau (nats) for settings that make every pass full, and for those
+that make only the first one full.
+"""
 
 SIGNALS = {
     "max": (0.05, 0.1, 0.25, 0.5, 1.0),
@@ -34,8 +38,8 @@ SIGNALS = {
 
 @dataclass(frozen=True)
 class Point:
-    """One setting of a curve: which curve, where on it, the configuration, and what its speed is
-    compared with.
+    """One setting of a curve. ``x`` is its place on the axis, ``base`` the configuration that its
+    speed is compared with.
     """
 
     curve: str
@@ -48,18 +52,18 @@ class Point:
 def points(config: GenerationConfig) -> list[Point]:
     """All points of all curves, around ``config``'s window and commit rule."""
     base = config.merge(policy="none")
-    found = [_point("tau", t, f"entropy:tau={t}", base, t == DEFAULT.tau) for t in TAUS]
-    found += [_point("k", k, f"entropy:k={k}", base, k == DEFAULT.k) for k in KS]
+    curves = [_point("tau", t, f"entropy:tau={t}", base, t == DEFAULT.tau) for t in TAUS]
+    curves += [_point("k", k, f"entropy:k={k}", base, k == DEFAULT.k) for k in KS]
     for width in () if config.alg else WINDOWS:  # Dream's sampler has no window
         windowed = base.merge(window=width)
         default = not config.block_length and width == (config.window or config.DEFAULT_WINDOW)
-        found.append(_point("window", width, "entropy", windowed, default))
+        curves.append(_point("window", width, "entropy", windowed, default))
     for signal, taus in SIGNALS.items():
         for tau in taus:
             default = signal == "max" and tau == DEFAULT.tau
             spec = f"entropy:tau={tau},signal={signal}"
-            found.append(_point(f"signal {signal}", tau, spec, base, default))
-    return found
+            curves.append(_point(f"signal {signal}", tau, spec, base, default))
+    return curves
 
 
 def _point(curve: str, x: float, spec: str, base: GenerationConfig, default: bool) -> Point:
@@ -67,13 +71,14 @@ def _point(curve: str, x: float, spec: str, base: GenerationConfig, default: boo
 
 
 def candidates(engine: Engine, curves: Sequence[Point]) -> list[Candidate]:
-    """Each configuration once, that without a cache first."""
+    """The configurations of all curves, each once, those without a cache before theirs."""
+    # Several points share a configuration, such as the default: it is decoded once for all.
     configs = dict.fromkeys([c for p in curves for c in (p.base, p.config)])
     return [Candidate(f"{i}: {c.policy}", engine, c) for i, c in enumerate(configs)]
 
 
 def results(curves: Sequence[Point], rows: Sequence[Result]) -> list[dict[str, Any]]:
-    """The numbers of every point, its speed-up and agreement taken over its own base."""
+    """The numbers of every point; speed-up and agreement are those over the point's own base."""
     by_config = {row.candidate.config: row for row in rows}
     return [
         {
@@ -87,15 +92,18 @@ def results(curves: Sequence[Point], rows: Sequence[Result]) -> list[dict[str, A
 
 
 def run(engine: Engine, cases: Sequence[Case], curves: Sequence[Point]) -> list[dict[str, Any]]:
-    """Decode all cases at every point, interleaved; the numbers of every point."""
+    """Decode all cases at every point, interleaved, and return the numbers of every point.
+
+    Raises ``OptionError`` without a case, and ``NonFiniteLogitsError``.
+    """
     running = interleave(candidates(engine, curves), cases)
     rows: list[Result] = list(track(running, "ablations", total=len(cases)))[-1]
     return results(curves, rows)
 
 
 def sections(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
-    """A section of the report for each setting: its picture and its table."""
-    found = []
+    """A section of the report for each setting, with its picture and its table."""
+    report = []
     for label, prefix, logarithmic in (
         ("tau (nats)", "tau", True),
         ("k (positions)", "k", False),
@@ -117,26 +125,26 @@ def sections(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
         ]
         marked = frozenset(i for i, r in enumerate(mine) if r["default"])
         picture = {f"ablation of {prefix}": _curve(mine, label, logarithmic)}
-        found.append(Section(f"Ablation: {label}", (), picture, head, body, marked))
-    return found
+        report.append(Section(f"Ablation: {label}", (), picture, head, body, marked))
+    return report
 
 
 def _curve(rows: Sequence[Mapping[str, Any]], label: str, logarithmic: bool) -> bytes:
-    """Accuracy and speed-up against one setting; the default is the filled point."""
+    """A PNG of accuracy and speed-up against one setting; the default is the filled point."""
     figure, axes = new_figure(6.4, 3.6)
     speed = axes.twinx()
     for name in dict.fromkeys(row["curve"] for row in rows):
         mine = [r for r in rows if r["curve"] == name]
         x = [_shown(r["x"], logarithmic) for r in mine]
         suffix = f" ({name.removeprefix('signal ')})" if name.startswith("signal") else ""
-        (line,) = axes.plot(x, [_share(r) for r in mine], "-", label=f"{_what(mine)}{suffix}")
+        (line,) = axes.plot(x, [_share(r) for r in mine], "-", label=f"{_measure(mine)}{suffix}")
         faster = [np.nan if r["speed_up"] is None else r["speed_up"] for r in mine]
         speed.plot(x, faster, "--", color=line.get_color())
         for r, at, rate in zip(mine, x, faster, strict=True):
             face = line.get_color() if r["default"] else "white"
             for panel, y in ((axes, _share(r)), (speed, rate)):
                 panel.plot(at, y, "o", markersize=5, color=line.get_color(), markerfacecolor=face)
-    axes.set(xlabel=f"{label} (filled: default)", ylabel=f"{_what(rows)} (%), full lines")
+    axes.set(xlabel=f"{label} (filled: default)", ylabel=f"{_measure(rows)} (%), full lines")
     speed.set_ylabel("speed-up over no cache, dashed")
     if logarithmic:
         axes.set_xscale("log")
@@ -148,7 +156,7 @@ def _curve(rows: Sequence[Mapping[str, Any]], label: str, logarithmic: bool) -> 
     return png(figure, dpi=120)
 
 
-def _what(rows: Sequence[Mapping[str, Any]]) -> str:
+def _measure(rows: Sequence[Mapping[str, Any]]) -> str:
     judged = all(row["accuracy_percent"] is not None for row in rows)
     return "correct" if judged else "same answer"
 
@@ -159,7 +167,7 @@ def _share(row: Mapping[str, Any]) -> float:
 
 
 def _shown(x: float, logarithmic: bool) -> float:
-    """Settings that have no place on a logarithmic axis stand at its ends."""
+    """The place of a setting on the axis; one with none on a logarithmic axis stands at its end."""
     if not logarithmic:
         return x
     return ALL if x <= 0 else min(x, NEVER)

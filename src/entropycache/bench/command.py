@@ -1,4 +1,4 @@
-"""What ``entropycache bench`` does once its options are read."""
+"""The work of ``entropycache bench`` once its options are read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from entropycache.models.loading import DTYPES
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is decoded, as the command line gives it."""
+    """The choice of cases, as the command line gives it: held-out problems, or an ``input`` file.
+
+    ``count`` problems are decoded in each setting of ``shots`` worked examples.
+    """
 
     tasks: tuple[str, ...]
     count: int
@@ -35,7 +38,10 @@ class Chosen:
     input: Path | None = None
 
     def cases(self, engine: Engine) -> dict[str, list[Case]]:
-        """The cases by the name of their setting, each asked for once."""
+        """The cases of each setting, by its name.
+
+        Raises what ``problem_cases`` and ``file_cases`` raise.
+        """
         if self.input is not None:
             return {self.input.name: file_cases(self.input, engine)}
         return {f"{n}-shot": problem_cases(self.tasks, self.count, n) for n in self.shots}
@@ -43,7 +49,10 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Which configurations are compared."""
+    """The configurations to compare: every combination of its lists.
+
+    ``plain`` adds plain decoding, ``against`` foreign functions as ``module:function``.
+    """
 
     models: tuple[str, ...] = ("tiny",)
     policies: tuple[str, ...] = ("none", "entropy")
@@ -55,25 +64,29 @@ class Matrix:
     device: str = "auto"
 
     def candidates(self) -> list[Candidate]:
-        """Every combination, plain decoding first where it is wanted."""
+        """Every combination, for each model and length plain decoding first if it is wanted.
+
+        Raises ``OptionError`` for wrong options and for a combination asked for twice, and
+        ``CheckpointError`` for a model that cannot be loaded.
+        """
         engines = {m: load(m, dtype=self.dtype, device=self.device) for m in self.models}
         theirs = {spec: foreign.load_foreign(spec) for spec in self.against}
-        found = []
+        rows = []
         for model, length in product(self.models, self.lengths):
             engine, sized = engines[model], GenerationConfig(gen_length=length)
             suffix = _suffix(self, model, length)
             if self.plain:
-                found.append(Candidate(f"plain{suffix}", engine, PLAIN.merge(gen_length=length)))
+                rows.append(Candidate(f"plain{suffix}", engine, PLAIN.merge(gen_length=length)))
             for rule in self.rules:
-                found += self._ruled(engine, sized, rule, suffix, theirs)
+                rows += self._ruled(engine, sized, rule, suffix, theirs)
         twice = [
             name
-            for name, count in Counter(candidate.name for candidate in found).items()
+            for name, count in Counter(candidate.name for candidate in rows).items()
             if count > 1
         ]
         if twice:
-            raise OptionError(f"asked for twice: {twice[0]}")
-        return found
+            raise OptionError(f"asked for twice: {twice[0]}; give each configuration once")
+        return rows
 
     def _ruled(
         self,
@@ -83,7 +96,7 @@ class Matrix:
         suffix: str,
         theirs: dict[str, foreign.Foreign],
     ) -> list[Candidate]:
-        # Spelt out, so that a window is the same for every policy.
+        # Defaults are filled in here, so that every policy runs with the same window.
         config = sized.merge(**options_of(rule)).with_defaults()
         named = f"{suffix}, {rule}" if len(self.rules) > 1 else suffix
         ours = [
@@ -94,19 +107,23 @@ class Matrix:
 
 
 def options_of(rule: str) -> dict[str, Any]:
-    """Decoding options written as ``threshold=0.9,window=64``; policy and length are not among
-    them.
+    """The decoding options of a rule written as ``threshold=0.9,window=64``.
+
+    Raises ``OptionError`` for an unknown option, and for policy and length, which are given apart.
     """
-    found = converted(GenerationConfig, Spec.parse(f"rule:{rule}"))
+    options = converted(GenerationConfig, Spec.parse(f"rule:{rule}"))
     for name, option in (("policy", "--policy"), ("gen_length", "--gen-length")):
-        if name in found:
+        if name in options:
             raise OptionError(f"--rule {rule}: {name} has an option of its own, {option}")
-    return found
+    return options
 
 
 def compare(matrix: Matrix, chosen: Chosen, output: Path) -> None:
-    """Run a matrix, print its tables, and write JSON, CSV and pictures to ``output`` after each
-    setting. What cannot be decoded is known before anything is.
+    """Run a matrix, print its tables, and write JSON, CSV and pictures to ``output``.
+
+    Files are written after each setting, so that a run that is interrupted leaves results. All
+    cases are checked before any is decoded. Raises what ``check`` raises, and
+    ``NonFiniteLogitsError``.
     """
     files.make_folder(output)
     candidates = matrix.candidates()
@@ -130,14 +147,17 @@ def compare(matrix: Matrix, chosen: Chosen, output: Path) -> None:
 
 
 def check(candidates: Sequence[Candidate], settings: Mapping[str, Sequence[Case]]) -> None:
-    """Raise what stands in the way of decoding any case by any configuration."""
+    """Check that every candidate can decode every case.
+
+    Raises ``OptionError`` or ``PromptError`` for the first that cannot be decoded.
+    """
     for candidate in candidates:
         for case in (case for cases in settings.values() for case in cases):
             candidate.engine.request(0, case.prompt, candidate.config)
 
 
 def _described(candidate: Candidate) -> dict[str, Any]:
-    """The options in force; for other people's code those that it is given."""
+    """The options in force; for foreign code those that it is given."""
     return (
         foreign.accepted(candidate.foreign, candidate.config)
         if candidate.foreign
@@ -146,13 +166,17 @@ def _described(candidate: Candidate) -> dict[str, Any]:
 
 
 def attribute(engine: Engine, config: GenerationConfig, chosen: Chosen, output: Path) -> None:
-    """What each ingredient of a configuration gives."""
+    """Measure the gain of each ingredient of a configuration, print it, and write it to ``output``.
+
+    Raises ``OptionError`` for a configuration without an ingredient, what ``check`` raises, and
+    ``NonFiniteLogitsError``.
+    """
     files.make_folder(output)
-    found = attribution.candidates(engine, config)
+    candidates = attribution.candidates(engine, config)
     settings = chosen.cases(engine)
-    check(found, settings)
+    check(candidates, settings)
     for setting, cases in settings.items():
-        numbers = report.numbers(_run(found, cases, setting))
+        numbers = report.numbers(_run(candidates, cases, setting))
         report.show(numbers, f"{config.policy}, {setting}: what each ingredient gives")
         plots.time_split(numbers, output / f"attribution_{setting}.png")
         flat = [{"name": name, **row} for name, row in numbers.items()]
@@ -162,7 +186,7 @@ def attribute(engine: Engine, config: GenerationConfig, chosen: Chosen, output: 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Which random model is measured, and at which lengths."""
+    """The random model to measure, and the lengths of its ``canvases`` in positions."""
 
     shape: str
     layers: int | None
@@ -174,7 +198,10 @@ class Scaling:
 
 
 def scale_up(asked: Scaling, output: Path) -> None:
-    """Time of steps and decisions against the canvas."""
+    """Measure the time of steps and decisions by canvas, print it, and write it to ``output``.
+
+    Raises ``OptionError`` for an unknown dtype, shape or device, and what ``scale`` raises.
+    """
     if asked.dtype not in DTYPES:
         raise OptionError(f"dtype must be one of {', '.join(DTYPES)}, not {asked.dtype!r}")
     files.make_folder(output)

@@ -1,5 +1,7 @@
-"""Configurations side by side: every case decoded by every one before the next case, in rotating
-order, so that a noisy machine favours none.
+"""Configurations side by side in one run.
+
+Every configuration decodes a case before the next case starts, in rotating order, so that a noisy
+machine favours none.
 """
 
 from __future__ import annotations
@@ -26,37 +28,40 @@ from entropycache.observers.statistics import ratio_interval, wilson
 
 @dataclass(frozen=True)
 class Case:
-    """A prompt, and the problem it asks, where there is one that an answer can be judged by."""
+    """A prompt, and the problem that it asks, if there is one to judge the answer by."""
 
     prompt: Prompt
     problem: HeldOut | None = None
 
     @property
     def group(self) -> str:
-        """What results are broken down by."""
+        """The name that results are grouped by: the task, or ``prompts``."""
         return self.problem.task if self.problem else "prompts"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration on a model; ``foreign`` decodes in the engine's place."""
+    """A configuration on a model. ``foreign``, if given, decodes in the engine's place."""
 
     name: str
     engine: Engine
     config: GenerationConfig
     foreign: Foreign | None = None
     model: str = ""
-    """Where engines of one model are compared with each other: its name."""
+    """The name of the model, needed only if several engines run the same one."""
 
     @property
     def dtype(self) -> str:
-        """What the network computes in."""
+        """The dtype of the network, such as ``float32``."""
         return str(self.engine.network.embedding.dtype).removeprefix("torch.")
 
 
 @dataclass
 class Result:
-    """What one candidate did so far, case by case."""
+    """The results of one candidate so far, case by case.
+
+    ``done`` are the completions of ``cases``, ``parts`` their seconds by part of ``timing.PARTS``.
+    """
 
     candidate: Candidate
     cases: list[Case] = field(default_factory=list)
@@ -64,7 +69,7 @@ class Result:
     parts: list[dict[str, float]] = field(default_factory=list)
 
     def add(self, case: Case) -> None:
-        """Decode one case."""
+        """Decode one case. Raises ``NonFiniteLogitsError``, or ``OptionError`` for foreign code."""
         recorder = Recorder(self.candidate.engine.network.embedding.device)
         self.cases.append(case)
         self.done.append(_decoded(self.candidate, case, recorder))
@@ -72,18 +77,23 @@ class Result:
 
     @property
     def solved(self) -> list[bool]:
-        """Whether each case that can be judged was solved."""
+        """``True`` for each solved case; cases that cannot be judged are left out."""
         pairs = zip(self.cases, self.done, strict=True)
         return [c.problem.solved_by(d.text) for c, d in pairs if c.problem is not None]
 
     @property
     def speed(self) -> float:
-        """Tokens before the end token over the time of all cases."""
+        """Answer tokens a second over all cases; tokens behind the end token do not count."""
         seconds = sum(d.seconds for d in self.done)
         return sum(d.answer_tokens for d in self.done) / seconds if seconds else 0.0
 
     def numbers(self, base: Result) -> dict[str, Any]:
-        """Accuracy, speed and work, beside ``base``'s on the same cases."""
+        """Accuracy, speed and work, and how they compare with ``base`` on the same cases.
+
+        Names end with their unit where there is one (``_percent``, ``_per_second``). Intervals are
+        at 95 %. ``None`` stands for a number that does not exist, such as the accuracy of answers
+        that cannot be judged.
+        """
         solved, seconds = self.solved, sum(d.seconds for d in self.done)
         tokens = sum(d.answer_tokens for d in self.done)
         rates = ratio_interval(_rates(self.done), _rates(base.done))
@@ -112,12 +122,12 @@ class Result:
         }
 
     def by_group(self) -> dict[str, str]:
-        """Solved of how many, for each task."""
-        found: dict[str, list[bool]] = {}
+        """``solved of cases`` for each task, as text."""
+        solved: dict[str, list[bool]] = {}
         for case, done in zip(self.cases, self.done, strict=True):
             if case.problem is not None:
-                found.setdefault(case.group, []).append(case.problem.solved_by(done.text))
-        return {group: f"{sum(s)} of {len(s)}" for group, s in found.items()}
+                solved.setdefault(case.group, []).append(case.problem.solved_by(done.text))
+        return {group: f"{sum(s)} of {len(s)}" for group, s in solved.items()}
 
     def _shares(self) -> dict[str, float]:
         sums = {name: sum(parts[name] for parts in self.parts) for name in PARTS}
@@ -126,11 +136,13 @@ class Result:
 
 
 def interleave(candidates: Sequence[Candidate], cases: Sequence[Case]) -> Iterator[list[Result]]:
-    """Decode all cases by all candidates; yields the results after each case. One case is decoded
-    by each first, which warms up and is not counted.
+    """Decode all cases by all candidates, and yield all results after each case.
+
+    Raises ``OptionError`` without a candidate or a case, and what ``Result.add`` raises.
     """
     if not candidates or not cases:
         raise OptionError("a comparison needs at least one configuration and one case")
+    # A first run of each that is not counted: it pays for caches, kernels and lazy loading.
     for candidate in candidates:
         Result(candidate).add(cases[0])
     rows = [Result(candidate) for candidate in candidates]
@@ -147,7 +159,9 @@ def _decoded(candidate: Candidate, case: Case, recorder: Recorder) -> Completion
     completion = _timed(candidate, case, recorder)
     if completion.error is not None:
         raise NonFiniteLogitsError(f"{candidate.name}: {completion.error}")
-    if recorder.synchronizes:  # the time of a run in which nobody waits for the device
+    # A recorder that waits for the GPU between parts slows decoding down. Its shares stand, but the
+    # time is that of a second run without any wait inside.
+    if recorder.synchronizes:
         recorder = Recorder(torch.device("cpu"))
         with recorder.part("engine"):
             candidate.engine.generate(case.prompt, candidate.config)

@@ -1,5 +1,5 @@
-"""Other people's code in the same table: a generate function of theirs, called with the same
-prompts and settings.
+"""Foreign code in the same table: a generate function from outside, called with the same prompts
+and settings.
 """
 
 from __future__ import annotations
@@ -28,46 +28,51 @@ returns the token ids of the generated region, or of prompt and region.
 
 
 def load_foreign(spec: str) -> Foreign:
-    """The function of a spec ``module:function``; modules are found as Python finds them, and in
-    the working folder.
+    """The function that a spec ``module:function`` names.
+
+    Modules are found as Python finds them, and in the working folder. Raises ``OptionError`` for a
+    spec of another form, a module that cannot be imported, and a name that is no function.
     """
     module, colon, name = spec.partition(":")
     if not (module and colon and name):
         raise OptionError(f"--against takes MODULE:FUNCTION, not {spec!r}")
-    found: Any = imported(module, name, f"--against {spec}")
-    if not callable(found):
+    member: Any = imported(module, name, f"--against {spec}")
+    if not callable(member):
         raise OptionError(f"--against {spec}: {module} has no function {name}")
-    function: Foreign = found
+    function: Foreign = member
     return function
 
 
 def decode_foreign(
     engine: Engine, prompt: Prompt, config: GenerationConfig, function: Foreign
 ) -> Completion:
-    """What a foreign function makes of a prompt, timed and read like an answer of ours. Its passes
-    and rows cannot be seen and stay 0.
+    """The completion of a prompt by a foreign function, timed and read like an answer of ours.
+
+    Its passes and rows cannot be seen and stay 0. Raises ``OptionError`` for whatever the function
+    raises, and for a result of another length; ``PromptError`` as ``Tokenizer.encode``.
     """
     ids = engine.tokenizer.encode(prompt)
     options = accepted(function, config)
-    began = time.perf_counter()
+    started = time.perf_counter()
     try:
         returned: Any = function(ids.tolist(), **options)
-        found = np.asarray(getattr(returned, "cpu", lambda: returned)(), dtype=np.int64).reshape(-1)
+        # A list, an array or a tensor on any device, of one sequence or of a batch of one.
+        region = np.asarray(getattr(returned, "cpu", lambda: returned)(), np.int64).reshape(-1)
     except Exception as error:  # whatever their code raises
         raise OptionError(f"{_name(function)}: {type(error).__name__}: {error}") from error
-    seconds = time.perf_counter() - began
-    if len(found) == len(ids) + config.gen_length:
-        found = found[len(ids) :]
-    if len(found) != config.gen_length:
+    seconds = time.perf_counter() - started
+    if len(region) == len(ids) + config.gen_length:
+        region = region[len(ids) :]
+    if len(region) != config.gen_length:
         raise OptionError(
-            f"{_name(function)} returned {len(found)} token ids; gen_length is {config.gen_length}"
+            f"{_name(function)} returned {len(region)} token ids; gen_length is {config.gen_length}"
         )
-    canvas = Canvas(np.concatenate((ids, found)), engine.tokenizer.mask_id, len(ids))
+    canvas = Canvas(np.concatenate((ids, region)), engine.tokenizer.mask_id, len(ids))
     stopping = StopCriteria(engine.tokenizer, config.stop, config.max_new_tokens)
     text, reason = stopping.finish(canvas)
     tokens = len(stopping.answer(canvas))
     return Completion(
-        token_ids=found.tolist(),
+        token_ids=region.tolist(),
         text=text,
         finish_reason=reason,
         seconds=seconds,
@@ -78,8 +83,10 @@ def decode_foreign(
 
 
 def accepted(function: Foreign, config: GenerationConfig) -> dict[str, Any]:
-    """The decoding options in force that the function takes by name; the rest it decides itself.
-    What is not set is left to its own defaults, and our policies are not among them.
+    """The decoding options in force that a function takes by name; all, if it takes ``**options``.
+
+    Options that are not set are left to its own defaults. ``policy`` is never passed on, as it
+    names policies of ours.
     """
     values = {k: v for k, v in vars(config.with_defaults()).items() if k != "policy"}
     every = {name: value for name, value in values.items() if value is not None}

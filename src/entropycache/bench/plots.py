@@ -1,5 +1,5 @@
-"""Pictures of a comparison: speed against accuracy, where the time goes, cost against the length of
-the context.
+"""Plots of a comparison, written as PNG: speed against accuracy, shares of the time, cost against
+the length of the context. Each function raises ``OptionError`` for a path that cannot be written.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ COLOURS = {
 
 
 def speed_accuracy(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """A point for each configuration, its 95 % intervals as lines; no picture where answers cannot
-    be judged.
+    """Plot accuracy (percent) against speed-up, with 95 % intervals as lines.
+
+    Nothing is written if no answer can be judged.
     """
     if all(row["accuracy_percent"] is None for row in found.values()):
         return
@@ -44,7 +45,7 @@ def speed_accuracy(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 
 
 def time_split(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """A bar for each configuration: network, decision, sampling, engine."""
+    """Plot a bar for each configuration: the share of each part of ``timing.PARTS`` in percent."""
     rows = {name: row["time_percent"] for name, row in found.items() if row["time_percent"]}
     figure, axes = new_figure(8, 1.2 + 0.32 * len(rows))
     left = [0.0] * len(rows)
@@ -59,7 +60,7 @@ def time_split(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 
 
 def by_context(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Speed against the mean length of the prompts, a line for each configuration."""
+    """Plot tokens a second against the mean length of prompts, a line for each configuration."""
     figure, axes = new_figure(7.5, 4.8)
     for name in dict.fromkeys(row["name"] for row in rows):
         mine = sorted(
@@ -72,7 +73,7 @@ def by_context(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def scaling(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Time of a step, and of its decision, against the canvas."""
+    """Plot milliseconds of a step, and of its decision, against the length of the canvas."""
     figure, axes = new_figure(7.5, 4.8)
     for i, policy in enumerate(dict.fromkeys(row["policy"] for row in rows)):
         mine = [row for row in rows if row["policy"] == policy]

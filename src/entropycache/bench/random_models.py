@@ -1,5 +1,6 @@
-"""Random models of published shapes: cost depends on the shape alone, so it can be measured without
-the weights.
+"""Random models of published shapes.
+
+The cost of a pass depends on the shape alone, so it can be measured without the weights.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ SHAPES: dict[str, tuple[ModelConfig, Family]] = {
 def random_engine(
     name: str, layers: int | None = None, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> Engine:
-    """An engine over random weights of a named shape, with ``layers`` layers where given."""
+    """An engine with random weights of a shape named in ``SHAPES``, cut to ``layers`` if given.
+
+    Raises ``OptionError`` for an unknown shape or device.
+    """
     if name not in SHAPES:
         raise OptionError(f"unknown shape {name!r}; known: {', '.join(SHAPES)}")
     shape, family = SHAPES[name]
@@ -77,7 +81,10 @@ def random_engine(
 def engine_of(
     shape: ModelConfig, family: Family, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> Engine:
-    """An engine over random weights of any shape; its last two tokens are end and mask."""
+    """An engine with random weights of any shape; the last two token ids are end and mask.
+
+    Raises ``OptionError`` for an unknown device.
+    """
     network = random_network(shape, dtype=dtype).to(pick_device(device))
     network.requires_grad_(False)
     text = Tokenizer(

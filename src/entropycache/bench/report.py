@@ -1,4 +1,4 @@
-"""What a comparison found: its numbers, and tables of them on the terminal."""
+"""The numbers of a comparison, and tables of them on the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from entropycache.bench.comparison import Result
 
 
 def numbers(rows: Sequence[Result]) -> dict[str, dict[str, Any]]:
-    """The numbers of each row beside those of the first of its model and length."""
+    """The numbers of each result by name, compared with the first of the same model and length."""
     return {row.candidate.name: row.numbers(_base(row, rows)) for row in rows}
 
 
@@ -37,13 +37,14 @@ COLUMNS: dict[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def show(found: Mapping[str, Mapping[str, Any]], title: str) -> None:
-    """Print a table."""
+    """Print a table of the numbers of each configuration."""
     table = Table("", *COLUMNS, title=title)
     for column in table.columns[1:]:
         column.justify = "right"
     for name, row in found.items():
         table.add_row(name, *(make(row) for make in COLUMNS.values()))
     console = Console()
+    # Outside a terminal rich assumes 80 columns, which would cut the names short.
     Console(width=console.width if console.is_terminal else 140).print(table)
 
 

@@ -1,8 +1,8 @@
-"""How the time of a step and of its decision grows with the canvas, on a random model, and how far
-a partial step is from the matmuls and attention it needs.
+"""The time of a step and of its decision by length of the canvas, on a random model, and the
+distance of a step from the bare matmuls and attention that it needs.
 
-A random network is never sure: how many tokens a step commits, and how often everything is
-recomputed, are set from outside.
+A random network is never sure of a token, so the number of tokens committed a step, and the share
+of full passes, are set from outside.
 """
 
 from __future__ import annotations
@@ -22,21 +22,32 @@ from entropycache.engine.timing import PARTS, Recorder
 from entropycache.errors import OptionError
 
 POLICIES = ("none", "entropy:tau=1e9")
-"""Every pass full; every pass but the first partial, which makes deciding its largest share."""
+"""Every pass full, and every pass partial but the first. Partial passes are the cheapest, so the
+share of deciding is at its largest.
+"""
 GENERATED, COMMITTED, SETTLED = 256, 4, 17
-"""The generated region, tokens committed a step (about what a threshold of 0.9 commits on a trained
-model), and the steps after which 64 recent positions are there.
+"""Positions of the generated region; tokens committed a step, about as many as a threshold of 0.9
+commits on a trained model; steps after which there are 64 recent positions, the default ``k``.
 """
 
 
 def scale(
     engine: Engine, canvases: Sequence[int], policies: Sequence[str] = POLICIES, steps: int = 20
 ) -> Iterator[dict[str, Any]]:
-    """One row of numbers for each policy and canvas length; medians over ``steps`` steps."""
+    """One row of numbers for each policy and canvas length (positions), over ``steps`` steps.
+
+    Keys end with their unit: ``_ms`` are medians in milliseconds, ``_percent`` shares of the time.
+    ``network_over_bare`` is the time of the network over that of its bare operations. Raises
+    ``OptionError`` for a canvas that is too short and for too many steps.
+    """
     if min(canvases) < GENERATED:
-        raise OptionError(f"a canvas has at least its {GENERATED} generated positions")
+        raise OptionError(
+            f"a canvas has at least its {GENERATED} generated positions, not {min(canvases)}"
+        )
     if SETTLED + steps > GENERATED // COMMITTED:
-        raise OptionError(f"at most {GENERATED // COMMITTED - SETTLED} steps can be timed")
+        raise OptionError(
+            f"at most {GENERATED // COMMITTED - SETTLED} steps can be timed, not {steps}"
+        )
     _measure(engine, canvases[0], policies[-1], 2)  # warm-up
     for canvas in canvases:
         for policy in policies:
@@ -50,7 +61,7 @@ def _measure(engine: Engine, canvas: int, policy: str, steps: int) -> dict[str, 
     prompt = [i % 1000 for i in range(canvas - GENERATED)]
     recorder = Recorder(engine.network.embedding.device)
     request = engine.request(0, prompt, config)
-    found: list[dict[str, float]] = []
+    timed: list[dict[str, float]] = []
     bares: list[float] = []
     with engine.recording(recorder):
         running = decode([request], engine.runner)
@@ -61,26 +72,27 @@ def _measure(engine: Engine, canvas: int, policy: str, steps: int) -> dict[str, 
             recorder.reset()
             with recorder.part("engine"):
                 step = next(running)
-            found.append(dict(recorder.seconds))
+            timed.append(dict(recorder.seconds))
+            # Right after the step, so that both meet the same clock speed and the same neighbours.
             bares.append(_bare(engine, step, canvas))
         running.close()
-    return _numbers(policy, canvas, step, found, bares)
+    return _numbers(policy, canvas, step, timed, bares)
 
 
 def _numbers(
-    policy: str, canvas: int, step: Step, found: list[dict[str, float]], bares: list[float]
+    policy: str, canvas: int, step: Step, timed: list[dict[str, float]], bares: list[float]
 ) -> dict[str, Any]:
-    totals = [sum(parts[name] for name in PARTS) for parts in found]
-    medians = {name: 1e3 * statistics.median(parts[name] for parts in found) for name in PARTS}
-    decisions = [parts["decision"] for parts in found]
-    outside = [(p["engine"] + p["sampling"] + p["decision"]) for p in found]
-    over = [p["network"] / b for p, b in zip(found, bares, strict=True)]
+    totals = [sum(parts[name] for name in PARTS) for parts in timed]
+    medians = {name: 1e3 * statistics.median(parts[name] for parts in timed) for name in PARTS}
+    decisions = [parts["decision"] for parts in timed]
+    outside = [(p["engine"] + p["sampling"] + p["decision"]) for p in timed]
+    over = [p["network"] / b for p, b in zip(timed, bares, strict=True)]
     return {
         "policy": policy,
         "canvas": canvas,
         "rows": round(step.work, 1),
         "predicted": len(step.plan.predict),
-        "steps": len(found),
+        "steps": len(timed),
         "step_ms": round(1e3 * statistics.median(totals), 3),
         **{f"{name}_ms": round(value, 3) for name, value in medians.items()},
         "decision_percent": round(100 * sum(decisions) / sum(totals), 3),
@@ -92,8 +104,9 @@ def _numbers(
 
 @torch.inference_mode()
 def _bare(engine: Engine, step: Step, canvas: int) -> float:
-    """Seconds of the matmuls and attention of one pass, with the model's own weights; in the last
-    layer only what is predicted goes past attention.
+    """Seconds of the matmuls and attention of one pass, with the model's own weights.
+
+    In the last layer only predicted rows go past attention, as in the engine.
     """
     network, s = engine.network, engine.network.config
     like = network.embedding
