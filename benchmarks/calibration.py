@@ -1,6 +1,7 @@
-"""Whether a calibrated setting holds its target on problems it has not seen: ``calibrate`` on some
-held-out problems of the embedded model, agreement and cost on others. Run: ``python
-benchmarks/calibration.py``.
+"""A test of calibration: agreement and cost of a calibrated setting on problems it has not seen.
+Run: ``python benchmarks/calibration.py``.
+
+``calibrate`` sees some held-out problems of the embedded model, and the setting decodes others.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ def main() -> None:
     assert isinstance(plain, list)
     rows = {}
     for target in map(float, options.targets.split(",")):
-        found = calibrate(engine, seen, config, target)
-        done = engine.generate(unseen, config, policy=found.policy)
+        calibration = calibrate(engine, seen, config, target)
+        done = engine.generate(unseen, config, policy=calibration.policy)
         assert isinstance(done, list)
         agreed = [agreement(a, b) for a, b in zip(plain, done, strict=True)]
         share = sum(d.rows_computed for d in done) / sum(d.rows_computed for d in plain)
         rows[f"{target:g}"] = {
-            "policy": found.policy,
-            "seen": asdict(found.chosen),
+            "policy": calibration.policy,
+            "seen": asdict(calibration.chosen),
             "unseen_agreement": round(statistics.mean(agreed), 4),
             "unseen_rows_share": round(share, 4),
             "holds": statistics.mean(agreed) >= target,

@@ -1,4 +1,4 @@
-"""What the benchmarks share: comparisons with a word of progress, and results as JSON."""
+"""Parts that the benchmarks share: comparisons that print their progress, and results as JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+# Before torch is imported. Idle threads that spin would take the time of a server or of another
+# process on a machine with few cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from entropycache.bench.cases import problem_cases
@@ -21,7 +23,11 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def compared(candidates: Sequence[Candidate], cases: Sequence[Case]) -> list[Result]:
-    """All candidates on all cases, telling speeds on the way; after Ctrl-C those that all did."""
+    """The results of all candidates on all cases; prints their speeds after each case.
+
+    After Ctrl-C they hold the cases that every candidate has decoded. Raises what ``interleave``
+    raises.
+    """
     rows: list[Result] = []
     try:
         for i, rows in enumerate(interleave(candidates, cases), 1):
@@ -35,17 +41,18 @@ def compared(candidates: Sequence[Candidate], cases: Sequence[Case]) -> list[Res
 
 
 def problems(tasks: Sequence[str], count: int) -> list[HeldOut]:
-    """``count`` held-out problems, as many of each task."""
+    """``count`` held-out problems, as many of each task. Raises what ``problem_cases`` raises."""
     return [case.problem for case in problem_cases(tasks, count) if case.problem]
 
 
-def save(name: str, told: str | None = None, **numbers: Any) -> None:
-    """Write ``results/name.json`` with the command (``told`` where several made it) and the
-    machine, and print it.
+def save(name: str, typed: str | None = None, **numbers: Any) -> None:
+    """Write ``numbers`` to ``results/name.json`` with the command and the machine, and print them.
+
+    ``typed`` is the command to record if several runs made the file.
     """
     RESULTS.mkdir(exist_ok=True)
-    typed = told or command("python", f"benchmarks/{Path(sys.argv[0]).name}")
-    write_json(RESULTS / f"{name}.json", {"command": typed, **numbers})
+    made_by = typed or command("python", f"benchmarks/{Path(sys.argv[0]).name}")
+    write_json(RESULTS / f"{name}.json", {"command": made_by, **numbers})
     print(json.dumps(numbers, indent=1))
 
 

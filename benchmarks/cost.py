@@ -1,9 +1,9 @@
-"""What deciding and the engine cost beside the network, in the partial steps of a random LLaDA of
-0.5 B parameters (bf16), and how far the network is from its bare matmuls and attention. Run:
-``python benchmarks/cost.py``.
+"""The cost of the decision and of the engine beside the network, and of the network beside its bare
+matmuls and attention. Run: ``python benchmarks/cost.py``.
 
-Partial steps alone are counted, so the share of deciding is the largest there is: a full pass costs
-more and its decision the same. Each step is followed by the bare operations of the same shapes.
+The model is a random LLaDA of 0.5 B parameters in bfloat16. Only partial steps are counted, so the
+share of the decision is the largest there is: a full pass costs more, and its decision the same.
+Each step is followed by the bare operations of the same shapes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CANVASES = (512, 1024, 4096)
 
 
 def main() -> None:
-    """Measure and save."""
+    """Measure, and save the results."""
     engine = random_engine("llada-0.5b")
     rows = list(scale(engine, CANVASES, ("entropy:tau=1e9",), steps=40))
     common.save(

@@ -1,5 +1,5 @@
-"""Clients of the server: one that streams a completion and measures it, and a crowd of them whose
-answers are compared with those given alone.
+"""Clients of the server: one that streams a completion and times it, and a crowd whose answers are
+compared with those of the same requests alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ RULES: tuple[dict[str, Any], ...] = (
 
 @dataclass
 class Reply:
-    """What came of one request: its status, its text, its tokens, and when it came."""
+    """The outcome of one request: HTTP status, text, number of tokens, and error message.
+
+    ``first`` is the time to the first text and ``seconds`` that to the end, both in seconds.
+    """
 
     status: int = 0
     text: str = ""
@@ -42,8 +45,11 @@ class Reply:
 
 
 async def ask(port: int, body: dict[str, Any], leave_after: int | None = None) -> Reply:
-    """Stream one completion over a connection of its own; or leave after so many events."""
-    reply, began = Reply(), time.perf_counter()
+    """Stream one completion over a connection of its own, and return the reply.
+
+    With ``leave_after`` the client breaks the connection off after so many events.
+    """
+    reply, started = Reply(), time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     body = body | {"stream": True, "stream_options": {"include_usage": True}}
     data = json.dumps(body).encode()
@@ -58,28 +64,30 @@ async def ask(port: int, body: dict[str, Any], leave_after: int | None = None) -
         events = 0
         while line := await reader.readline():
             if line.startswith(b"data: {"):
-                _take(reply, json.loads(line[6:]), began)
+                _take(reply, json.loads(line[6:]), started)
                 events += 1
             if leave_after is not None and events >= leave_after:
                 break
     finally:
+        # A client that vanishes sends no goodbye.
         writer.transport.abort() if leave_after is not None else writer.close()
-    reply.seconds = time.perf_counter() - began
+    reply.seconds = time.perf_counter() - started
     return reply
 
 
-def _take(reply: Reply, event: dict[str, Any], began: float) -> None:
+def _take(reply: Reply, event: dict[str, Any], started: float) -> None:
+    """Add one event of the stream to the reply."""
     if "error" in event:
         reply.error = event["error"]["message"]
     for choice in event.get("choices", ()):
-        reply.first = reply.first or time.perf_counter() - began
+        reply.first = reply.first or time.perf_counter() - started
         reply.text += choice["text"]
     if event.get("usage"):
         reply.tokens = event["usage"]["completion_tokens"]
 
 
 def requests(count: int, lengths: tuple[int, ...] = LENGTHS) -> list[dict[str, Any]]:
-    """Requests of mixed lengths, policies and rules, the same at every call."""
+    """Bodies of ``count`` requests of mixed lengths, policies and rules, the same at every call."""
     draw = random.Random(5)
     problems = common.problems(DEFAULT_TASKS, 30)
     return [
@@ -96,28 +104,30 @@ def requests(count: int, lengths: tuple[int, ...] = LENGTHS) -> list[dict[str, A
 async def soak(
     port: int, bodies: list[dict[str, Any]], clients: int, seconds: float, vanishing: bool
 ) -> dict[str, int]:
-    """Keep ``clients`` busy; half of them leave in the middle of every stream where ``vanishing``.
-    Counts answers that equal those alone, and whatever else came.
+    """Keep ``clients`` busy for ``seconds``, and count their replies by kind.
+
+    An answer is ``equal`` or ``different`` to that of the same request alone. With ``vanishing``
+    every second client leaves in the middle of each stream.
     """
     alone = [(await ask(port, body)).text for body in bodies]
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     end = time.perf_counter() + seconds
 
     async def client(number: int) -> None:
         draw = random.Random(number)
         leaves = vanishing and number % 2 == 0
         while time.perf_counter() < end:
-            which = draw.randrange(len(bodies))
-            reply = await ask(port, bodies[which], draw.randrange(1, 4) if leaves else None)
-            if reply.status == 429:
-                found["429"] += 1
+            index = draw.randrange(len(bodies))
+            reply = await ask(port, bodies[index], draw.randrange(1, 4) if leaves else None)
+            if reply.status == 429:  # the queue is full: wait a little, as a good client does
+                counts["429"] += 1
                 await asyncio.sleep(0.2)
             elif reply.status != 200 or reply.error:
-                found["errors"] += 1
+                counts["errors"] += 1
             elif leaves:
-                found["left"] += 1
+                counts["left"] += 1
             else:
-                found["equal" if reply.text == alone[which] else "different"] += 1
+                counts["equal" if reply.text == alone[index] else "different"] += 1
 
     await asyncio.gather(*(client(number) for number in range(clients)))
-    return {name: found[name] for name in ("equal", "different", "errors", "429", "left")}
+    return {name: counts[name] for name in ("equal", "different", "errors", "429", "left")}

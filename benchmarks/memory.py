@@ -1,6 +1,7 @@
 """Peak memory of decoding a canvas of 4096 with LLaDA's vocabulary and a window as large as the
-canvas: a canvas × vocabulary tensor would take 2.07 GB in float32. Run: ``python
-benchmarks/memory.py``.
+canvas. Run: ``python benchmarks/memory.py``.
+
+A canvas × vocabulary tensor would take 2.07 GB in float32.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ CANVAS = 4096
 
 
 def peak() -> float:
-    """Largest resident size of this process so far, in MB."""
+    """The largest resident size of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
@@ -32,7 +33,7 @@ def main() -> None:
         intermediate_size=512,
     )
     engine = engine_of(shape, LLADA)
-    engine.generate([1, 2, 3], gen_length=8)
+    engine.generate([1, 2, 3], gen_length=8)  # weights and libraries are not to be counted
     before = peak()
     options = {"gen_length": CANVAS - 3, "window": CANVAS, "tokens_per_step": 1024}
     done = engine.generate([1, 2, 3], policy="none", **options)

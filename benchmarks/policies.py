@@ -1,9 +1,9 @@
-"""Every cache policy on the embedded model: same weights, problems, window and commit rule, in one
-run. Run: ``python benchmarks/policies.py`` (100 problems), ``--shots 8 --plain --rules threshold``
-for long contexts beside decoding the whole region plainly.
+"""Every cache policy on the embedded model in one run: same weights, problems, window and commit
+rule. Run: ``python benchmarks/policies.py`` (100 problems), or with ``--shots 8 --plain --rules
+threshold`` for long contexts beside plain decoding of the whole region.
 
-*Deciding* is the time in ``plan`` and ``observe``, in the choice of rows, in a policy's looks into
-the pass, and for attention weights what they take beyond fused attention.
+*Deciding* is the time of a policy's ``plan``, ``observe`` and hooks of a pass, of the choice of
+rows, and of attention weights beyond fused attention.
 """
 
 from __future__ import annotations
@@ -38,16 +38,18 @@ RULES: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
         {"tokens_per_step": 1, "order": "left-to-right", "block_length": 32},
     ),
 }
-"""Name, policies and settings. In blocks for one token a step: a sliding window goes on to the end
-of the canvas, whose end tokens are the surest, before it fills in the answer, so that nothing
-stops early. Fast-dLLM's dual cache keeps to the block of its full pass even under a sliding
-window, and EntropyCache is shown in blocks beside it. dKV-Cache-Greedy needs an order drawn in
-advance; it is shown beside no cache in it.
+"""Title, policies and settings of each commit rule.
+
+One token a step goes in blocks: end tokens are the surest, so a sliding window would commit those
+at the end of the canvas before the answer, and nothing would stop early. Fast-dLLM's dual cache
+keeps to the block of its full pass even under a sliding window, so EntropyCache is also shown in
+blocks beside it. dKV-Cache-Greedy needs an order drawn in advance, and is shown beside no cache in
+that order.
 """
 
 
 def main() -> None:
-    """Read the options, run, save."""
+    """Read the options, decode, and save the results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--tasks", default=",".join(DEFAULT_TASKS))
@@ -70,10 +72,10 @@ def main() -> None:
             for policy in policies
         ]
     rows = common.compared(candidates, cases)
-    found = numbers(rows)
-    for name, row in found.items():
+    by_name = numbers(rows)
+    for name, row in by_name.items():
         rule, _, _ = name.partition("/")
-        base = found.get(f"{rule}/none", found[next(iter(found))])
+        base = by_name.get(f"{rule}/none", by_name[next(iter(by_name))])
         row["speed_up_over_no_cache"] = round(
             row["tokens_per_second"] / base["tokens_per_second"], 2
         )
@@ -84,7 +86,7 @@ def main() -> None:
         problems=len(rows[0].done),
         tasks=tasks,
         shots=options.shots,
-        rows=found,
+        rows=by_name,
     )
 
 

@@ -1,13 +1,15 @@
-"""The server under load: throughput and latency at several concurrencies, EntropyCache beside plain
-decoding, and a soak. Run: ``python benchmarks/serve.py`` (about four minutes on two cores) and
-``python benchmarks/serve.py --soak 120``.
+"""The server under load: throughput and latency at several concurrencies, and a soak. Run: ``python
+benchmarks/serve.py`` (about four minutes on two cores) and ``python benchmarks/serve.py --soak
+120``.
 
-The benchmark's server is a process of its own. Plain decoding is one token a pass, every pass full;
-both fill the same canvas for the same prompts, and speed is tokens of answers over wall time. A
-third way commits several tokens a pass without a cache: what the cache adds to that stands apart.
-Rounds of the three alternate, so that a noisy machine favours none. The soak keeps 64 clients of
-mixed lengths and policies busy, once with all of them staying and once with half of them vanishing
-in the middle of a stream, and compares every answer with that of the same request alone.
+The server of the benchmark is a process of its own. EntropyCache stands beside plain decoding, one
+token a pass with every pass full, and beside the same commit rule without a cache, so that the gain
+of the cache alone can be read. All fill the same canvas for the same prompts, and speed is tokens
+of answers over wall time. Rounds of the three alternate, so that a noisy machine favours none.
+
+The soak keeps 64 clients of mixed lengths and policies busy. In a first run all of them stay, in a
+second one half of them vanish in the middle of a stream. Every answer is compared with that of the
+same request alone.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def server_process(dtype: str) -> Iterator[int]:
-    """A server in a process of its own; its port."""
+    """Run a server in a process of its own; the context's value is its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -71,13 +73,13 @@ def server_process(dtype: str) -> Iterator[int]:
 
 @dataclass
 class Row:
-    """What one way of decoding did at one concurrency."""
+    """The replies to one way of decoding at one concurrency, over ``wall`` seconds."""
 
     replies: list[Reply] = field(default_factory=list)
     wall: float = 0.0
 
     def numbers(self) -> dict[str, float]:
-        """Throughput and latency."""
+        """Throughput, and latency in seconds."""
         seconds = sorted(r.seconds for r in self.replies)
         tokens = sum(r.tokens for r in self.replies)
         return {
@@ -92,7 +94,7 @@ class Row:
 
 
 async def batch(port: int, bodies: list[dict[str, Any]], concurrency: int) -> list[Reply]:
-    """All requests, so many at a time."""
+    """The replies to all requests, ``concurrency`` of them at a time, as they end."""
     left = iter(bodies)
     replies = []
 
@@ -105,47 +107,50 @@ async def batch(port: int, bodies: list[dict[str, Any]], concurrency: int) -> li
 
 
 def measure(port: int, rounds: int) -> dict[str, dict[str, Row]]:
-    """Every concurrency, every way of decoding, round after round."""
+    """The results of every way of decoding at every concurrency, over ``rounds`` rounds."""
     rows = {name: {str(c): Row() for c in CONCURRENCIES} for name in KINDS}
     problems = common.problems(DEFAULT_TASKS, 48)
     prompts = itertools.cycle(load("tiny").tokenizer.encode(p.chat).tolist() for p in problems)
-    for kind in KINDS.values():
+    for kind in KINDS.values():  # a first request of each that is not counted
         asyncio.run(ask(port, {"prompt": next(prompts), "gen_length": GEN_LENGTH, **kind}))
     for _, concurrency in itertools.product(range(rounds), CONCURRENCIES):
         chosen = [next(prompts) for _ in range(max(2, concurrency))]
         for name, kind in KINDS.items():
             bodies = [{"prompt": p, "gen_length": GEN_LENGTH, **kind} for p in chosen]
-            row, began = rows[name][str(concurrency)], time.perf_counter()
+            row, started = rows[name][str(concurrency)], time.perf_counter()
             row.replies += asyncio.run(batch(port, bodies, concurrency))
-            row.wall += time.perf_counter() - began
+            row.wall += time.perf_counter() - started
             print(f"{concurrency:3} {name}: {row.numbers()}", file=sys.stderr)
     assert all(r.status == 200 for rs in rows.values() for row in rs.values() for r in row.replies)
     return rows
 
 
 def company(count: int = 32) -> dict[str, str]:
-    """How many answers are the same alone and among 16 others, token for token, in each dtype."""
+    """``same of count`` for each dtype: answers that are, token for token, the same alone and in a
+    batch of 16.
+    """
     config = GenerationConfig(gen_length=GEN_LENGTH, **KINDS["entropy"])
     prompts = [p.chat for p in common.problems(DEFAULT_TASKS, count)]
-    found = {}
+    shares = {}
     for dtype in ("float32", "bfloat16"):
         engine = load("tiny", dtype=dtype, device="cpu")
         together = engine.generate(prompts, config, batch_size=16)
         alone = [engine.generate(prompt, config) for prompt in prompts]
         same = sum(a.token_ids == t.token_ids for a, t in zip(alone, together, strict=True))
-        found[dtype] = f"{same} of {count}"
-    return found
+        shares[dtype] = f"{same} of {count}"
+    return shares
 
 
 def resident_mb() -> float:
-    """Memory of this process, after a collection."""
+    """The resident memory of this process in MB, after a collection."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return round(pages * 4096 / 2**20, 1)
 
 
 def run_soak(seconds: float) -> dict[str, Any]:
-    """Both soaks against a server in this process, whose insides can be looked at."""
+    """The counts of both soaks, of ``seconds`` each, with the slots and memory that are left."""
+    # The server runs in this process, so that its store and its memory can be looked at.
     import uvicorn
 
     from entropycache.server.app import create_app
@@ -178,15 +183,15 @@ def run_soak(seconds: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Read the options, run, save."""
+    """Read the options, measure, and save the results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--soak", type=float, default=0, help="seconds of each soak")
     options = parser.parse_args()
     if options.soak:
-        found = run_soak(options.soak)
-        common.save("serve_soak", clients=64, seconds=options.soak, runs=found)
+        runs = run_soak(options.soak)
+        common.save("serve_soak", clients=64, seconds=options.soak, runs=runs)
         return
     with server_process(options.dtype) as port:
         rows = measure(port, options.rounds)

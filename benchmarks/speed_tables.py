@@ -1,4 +1,4 @@
-"""Tables of what speed was measured, as Markdown, from the committed results."""
+"""Markdown tables of measured speeds, from the committed results."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ NAMES = {
     "all but the cache": "same rules, no cache",
     "all together": "EntropyCache",
 }
-"""Rows of the speed tables that come first, in this order, and what they are called there."""
+"""Rows that come first in a speed table, in this order, and their names in it."""
 
 
 def result(name: str) -> dict[str, Any]:
-    """The committed result of this name."""
-    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+    """The committed result ``results/name.json``."""
+    numbers: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return numbers
 
 
 def table(head: list[str], rows: list[list[Any]]) -> str:
@@ -32,7 +32,9 @@ def line(cells: list[Any]) -> str:
 
 
 def headline() -> str:
-    """Plain decoding, the same rules without a cache, and EntropyCache; then each one's factor."""
+    """A table of plain decoding, the same rules without a cache, and EntropyCache; then the factors
+    of the rules and of the cache.
+    """
     of = result("speedup")
     rows = [
         [
@@ -48,16 +50,16 @@ def headline() -> str:
     ]
     head = ["", "correct", "tokens/s", "speed-up", "passes", "full", "positions a token"]
     rules, both = (of["rows"][n]["speed_up"] for n in ("all but the cache", "all together"))
-    told = (
+    factors = (
         f"Early stop and several tokens a step come first: they make decoding {rules:.1f} times as "
         f"fast, with any\npolicy or none. The cache then makes that another {both / rules:.1f} "
         "times as fast."
     )
-    return f"{measured(of)}\n\n{table(head, rows)}\n\n{told}"
+    return f"{measured(of)}\n\n{table(head, rows)}\n\n{factors}"
 
 
 def speed(name: str) -> str:
-    """A table of configurations, and how many problems it comes from."""
+    """A table of configurations, below a line on its problems, machine and command."""
     of = result(name)
     rows = [
         [
@@ -88,13 +90,13 @@ def ordered(of: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def speed_up(label: str, row: dict[str, Any]) -> str:
-    """A row's speed-up, EntropyCache's in bold."""
-    told = f"{row['speed_up']:.1f}×"
-    return f"**{told}**" if label == "all together" else told
+    """The text of a row's speed-up, in bold for EntropyCache."""
+    text = f"{row['speed_up']:.1f}×"
+    return f"**{text}**" if label == "all together" else text
 
 
 def compared(name: str) -> str:
-    """Every policy, under each commit rule."""
+    """A table of every policy under each commit rule."""
     of = result(name)
     rows = [
         [
@@ -118,7 +120,7 @@ def compared(name: str) -> str:
 
 
 def over_plain() -> str:
-    """Policies against plain decoding, with one and with eight worked examples in front."""
+    """A table of policies over plain decoding, with one and with eight worked examples in front."""
     rows = []
     for shots in (1, 8):
         of = result(f"policies_{shots}_shot_plain")
@@ -140,7 +142,7 @@ def over_plain() -> str:
 
 
 def served() -> str:
-    """Tokens of answers a second from the server, by the number of clients at once."""
+    """A table of the server's answer tokens a second, by the number of clients at once."""
     of = result("serve")["by_concurrency"]
     ways = ("plain", "several tokens, no cache", "entropy")
     rows = []
@@ -152,7 +154,7 @@ def served() -> str:
 
 
 def soaked() -> str:
-    """Answers, errors and slots after minutes of many clients, with and without some leaving."""
+    """A table of answers, errors and slots left after the soaks."""
     of = result("serve_soak")
     stay, leave = of["runs"]["all stay"], of["runs"]["half vanish"]
     return (
@@ -168,7 +170,7 @@ def soaked() -> str:
 
 
 def measured(of: dict[str, Any]) -> str:
-    """One line that says how many problems a table is of, the processor, and the command."""
+    """A line with the number of problems behind a table, the processor, and the command."""
     shots = f", {of['shots']}-shot" if of.get("shots") else ""
     tasks = ", ".join(of["tasks"])
     return (
@@ -177,6 +179,6 @@ def measured(of: dict[str, Any]) -> str:
 
 
 def correct(row: dict[str, Any]) -> str:
-    """Accuracy with its interval."""
+    """The text of an accuracy and its 95 % interval, in percent."""
     low, high = row["accuracy_interval_95"]
     return f"{row['accuracy_percent']:.0f} % ({low:.0f} … {high:.0f})"

@@ -1,10 +1,10 @@
-"""EntropyCache against plain decoding on the embedded model, what each ingredient gives, and the
+"""EntropyCache against plain decoding on the embedded model, the gain of each ingredient, and the
 sweep that the default tau was chosen from. Run: ``python benchmarks/speedup.py`` (the better part
 of an hour on two cores), ``python benchmarks/speedup.py --parts`` (twice as long a problem) and
 ``python benchmarks/speedup.py --sweep``.
 
-Speed is tokens before the end token over wall time: the text itself decoded and not the padding.
-Each configuration runs in the dtype that is faster for it; a sweep in that of its first.
+Speed is the number of tokens before the end token over wall time, so padding does not count. Each
+configuration runs in the dtype that is faster for it, a sweep in that of its first.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ REMOVED = {
 
 
 def faster(engines: list[Engine], name: str, config: GenerationConfig, case: Case) -> Candidate:
-    """The configuration on the engine whose dtype is faster for it on a case that is not counted:
-    the best of two runs each.
+    """The configuration on the engine that decodes ``case`` faster: the best of two runs each.
+
+    The case should not be one that is counted later.
     """
     rows = [Result(Candidate(name, engine, config, model="tiny")) for engine in engines]
     for _ in range(2):
@@ -51,7 +52,7 @@ def faster(engines: list[Engine], name: str, config: GenerationConfig, case: Cas
 
 
 def main() -> None:
-    """Read the options, run, save."""
+    """Read the options, decode, and save the results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--tasks", default=",".join(DEFAULT_TASKS))

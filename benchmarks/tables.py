@@ -1,6 +1,6 @@
-"""Puts the committed results and the registries into README, docs and model card, between their
-markers. Run after a benchmark, or when a policy or a model family was added: ``python
-benchmarks/tables.py``. A test compares the pages with what this writes.
+"""Write the committed results and the registries into README, docs and model card, between their
+markers. Run it after a benchmark, or after adding a policy or a model family: ``python
+benchmarks/tables.py``. A test compares the pages with its output.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CARD = ROOT / "src" / "entropycache" / "assets" / "tiny" / "README.md"
 
 
 def accuracy() -> str:
-    """Exact match of each task."""
+    """A table of the exact match of each task."""
     rows = [
         [
             task,
@@ -45,7 +45,7 @@ def accuracy() -> str:
 
 
 def costs() -> str:
-    """Decision, engine and memory in one list."""
+    """A list of the costs of decision, engine and memory."""
     of, memory = result("cost"), result("memory")
     rows = {r["canvas"]: r for r in of["rows"]}
     shares = ", ".join(f"{r['decision_percent']:.2f} % at canvas {c}" for c, r in rows.items())
@@ -64,7 +64,7 @@ def costs() -> str:
 
 
 def calibrated() -> str:
-    """The setting calibrated on some problems, and its agreement on others."""
+    """A table of the settings calibrated on some problems, with their agreement on others."""
     of = result("calibration")
     rows = [
         [
@@ -77,24 +77,24 @@ def calibrated() -> str:
         for target, r in of["targets"].items()
     ]
     head = ["target", "chosen", "agreement", "on unseen problems", "rows, of no cache"]
-    told = f"{of['prompts_seen']} problems to calibrate on, {of['prompts_unseen']} others:"
-    return f"{told}\n\n{table(head, rows)}"
+    counts = f"{of['prompts_seen']} problems to calibrate on, {of['prompts_unseen']} others:"
+    return f"{counts}\n\n{table(head, rows)}"
 
 
 def observed() -> str:
-    """Correlation of entropy and of confidence with drift, under both commit rules."""
+    """A table of the correlation of entropy and confidence with drift, under two commit rules."""
     rows = []
     for rule, folder in (("one token a step", "."), ("threshold 0.9", "threshold")):
         file = ROOT / "docs" / "analysis" / folder / "analysis.json"
-        found = json.loads(file.read_text())["correlation"]
+        numbers = json.loads(file.read_text())["correlation"]
         for name in ("entropy", "1 - confidence"):
             rows.append(
                 [
                     f"{rule}, {name}",
-                    f"{found['points']} of {found['prompts']}",
+                    f"{numbers['points']} of {numbers['prompts']}",
                     *(
                         "{:.2f} ({:.2f} … {:.2f})".format(n["value"], *n["interval_95"])
-                        for n in (found[name]["spearman"], found[name]["pearson_of_logarithms"])
+                        for n in (numbers[name]["spearman"], numbers[name]["pearson_of_logarithms"])
                     ),
                 ]
             )
@@ -102,7 +102,7 @@ def observed() -> str:
 
 
 def models() -> str:
-    """Known model families and the checkpoints published in them."""
+    """A table of the known model families and the checkpoints published in them."""
     rows = [[f"`{name}`", ", ".join(family.published)] for name, family in FAMILIES.items()]
     return "\n".join(["| architecture | checkpoints |", "|---|---|", *map(line, rows)])
 
@@ -127,7 +127,7 @@ SECTIONS: dict[Path, dict[str, Callable[[], str]]] = {
 
 
 def filled(path: Path) -> str:
-    """A file's text with its sections made anew."""
+    """The text of a page with its sections written anew."""
     text = path.read_text(encoding="utf-8")
     for name, make in SECTIONS[path].items():
         pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
