@@ -33,10 +33,10 @@ def run_calibration(
     return calibrate(engine, prompts, config, target, show)
 
 
-def save_calibration(found: Calibration, model: str) -> None:
+def save_calibration(calibration: Calibration, model: str) -> None:
     """Write a calibration into the folder of a model, and print the path.
 
     Raises ``CheckpointError`` for a model that cannot be found, and ``OptionError`` if the file
     cannot be written.
     """
-    print(f"saved to {found.save(loading.locate(model))}; use it as --policy calibrated")
+    print(f"saved to {calibration.save(loading.locate(model))}; use it as --policy calibrated")

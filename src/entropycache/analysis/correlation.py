@@ -20,23 +20,23 @@ RELIABLE = 10
 """The smallest number of positions of one age that a mean is taken of."""
 
 
-def correlate(found: Sequence[Transition]) -> dict[str, Any]:
+def correlate(changes: Sequence[Transition]) -> dict[str, Any]:
     """Coefficients of entropy, and of 1 - confidence, with the mean drift of the other positions.
 
     They are Pearson's, of values and of logarithms, and Spearman's; Spearman's of entropy also for
     each layer from the second on. Each comes with its 95 % interval, by a bootstrap over prompts
     with a fixed seed. ``points`` counts the steps and ``prompts`` the prompts they come from.
     """
-    groups = np.array([t.request for t in found])
+    groups = np.array([t.request for t in changes])
     # Without the first layer: its values depend on a position's own token alone, so no commit can
     # move those of other positions.
-    drift = np.array([t.others for t in found])[:, 1:]
+    drift = np.array([t.others for t in changes])[:, 1:]
     mean = drift.mean(axis=1)
     signals = {
-        "entropy": np.array([t.entropy for t in found]),
-        "1 - confidence": np.array([1 - t.confidence for t in found]),
+        "entropy": np.array([t.entropy for t in changes]),
+        "1 - confidence": np.array([1 - t.confidence for t in changes]),
     }
-    results: dict[str, Any] = {"points": len(found), "prompts": len(set(groups.tolist()))}
+    results: dict[str, Any] = {"points": len(changes), "prompts": len(set(groups.tolist()))}
     for name, signal in signals.items():
         results[name] = {
             "pearson": _interval(pearson, signal, mean, groups),
@@ -62,7 +62,7 @@ def spearman(x: Floats, y: Floats) -> float:
     return pearson(stats.rankdata(x), stats.rankdata(y))
 
 
-def by_age(found: Sequence[Transition], limit: int = 64) -> dict[str, Any]:
+def by_age(changes: Sequence[Transition], limit: int = 64) -> dict[str, Any]:
     """Mean drift of committed positions by age, the number of passes since their commit.
 
     Age 1 is the pass in which the token itself is new. ``prompt_drift`` is that of the prompt
@@ -70,9 +70,9 @@ def by_age(found: Sequence[Transition], limit: int = 64) -> dict[str, Any]:
     from 1, whose drift is more than twice the prompt's. Ages above ``limit``, and those that fewer
     than ``RELIABLE`` positions reach, are left out.
     """
-    ages = np.concatenate([t.ages for t in found])
-    drift = np.concatenate([t.aged for t in found])
-    prompt = np.concatenate([np.full(len(t.ages), t.prompt) for t in found])
+    ages = np.concatenate([t.ages for t in changes])
+    drift = np.concatenate([t.aged for t in changes])
+    prompt = np.concatenate([np.full(len(t.ages), t.prompt) for t in changes])
     counts = {a: int((ages == a).sum()) for a in range(1, limit + 1)}
     known = [a for a, count in counts.items() if count >= RELIABLE]
     means = [float(drift[ages == a].mean()) for a in known]

@@ -15,13 +15,13 @@ FLOOR = 1e-12
 """The value that zeros are drawn at, as a logarithmic axis has no place for them."""
 
 
-def entropy_against_drift(found: Sequence[Transition], numbers: Mapping[str, Any]) -> bytes:
+def entropy_against_drift(changes: Sequence[Transition], numbers: Mapping[str, Any]) -> bytes:
     """A PNG with a point for each step on logarithmic axes, and the median of each tenth of them.
 
     ``numbers`` are those of ``correlate``.
     """
-    entropy = np.maximum([t.entropy for t in found], FLOOR)
-    drift = np.maximum([t.others.mean() for t in found], FLOOR)
+    entropy = np.maximum([t.entropy for t in changes], FLOOR)
+    drift = np.maximum([t.others.mean() for t in changes], FLOOR)
     figure, axes = new_figure(6.4, 4.6)
     axes.loglog(entropy, drift, "o", markersize=3.5, alpha=0.4, color="#4c72b0", markeredgewidth=0)
     tenths = np.array_split(np.argsort(entropy, kind="stable"), 10)

@@ -27,9 +27,9 @@ def observe(
     Raises ``OptionError`` if fewer than ten steps have a pass after them, and what ``transitions``
     raises.
     """
-    found = _transitions(engine, prompts, config)
-    results = {"correlation": correlate(found), "persistence": by_age(found)}
-    return results, [_correlation(found, results), _persistence(results["persistence"])]
+    changes = _transitions(engine, prompts, config)
+    results = {"correlation": correlate(changes), "persistence": by_age(changes)}
+    return results, [_correlation(changes, results), _persistence(results["persistence"])]
 
 
 def one_by_one(config: GenerationConfig) -> GenerationConfig:
@@ -48,16 +48,16 @@ def one_by_one(config: GenerationConfig) -> GenerationConfig:
 def _transitions(
     engine: Engine, prompts: Sequence[Prompt], config: GenerationConfig
 ) -> list[Transition]:
-    found = list(track(transitions(engine, prompts, config), "observing passes", total=None))
-    if len(found) < 10:
+    changes = list(track(transitions(engine, prompts, config), "observing passes", total=None))
+    if len(changes) < 10:
         raise OptionError(
-            f"an analysis needs at least 10 steps with a pass after them, not {len(found)}: give "
+            f"an analysis needs at least 10 steps with a pass after them, not {len(changes)}: give "
             "more or longer prompts"
         )
-    return found
+    return changes
 
 
-def _correlation(found: Sequence[Transition], results: Mapping[str, Any]) -> Section:
+def _correlation(changes: Sequence[Transition], results: Mapping[str, Any]) -> Section:
     numbers = results["correlation"]
     rows = [
         (signal, measure.replace("_", " "), n["value"], "{} … {}".format(*n["interval_95"]))
@@ -73,7 +73,7 @@ def _correlation(found: Sequence[Transition], results: Mapping[str, Any]) -> Sec
         "Spearman of entropy by layer, from the second (values of the first depend on a position's "
         f"own token alone): {numbers['spearman_from_second_layer']}"
     )
-    picture = {"entropy against drift": figures.entropy_against_drift(found, numbers)}
+    picture = {"entropy against drift": figures.entropy_against_drift(changes, numbers)}
     head = ("signal", "coefficient", "value", "95 % interval")
     return Section("Observation 1: entropy tells drift", (text, layers), picture, head, rows)
 

@@ -20,15 +20,15 @@ COLOURS = {
 }
 
 
-def speed_accuracy(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+def speed_accuracy(by_name: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Plot accuracy (percent) against speed-up, with 95 % intervals as lines.
 
     Nothing is written if no answer can be judged.
     """
-    if all(row["accuracy_percent"] is None for row in found.values()):
+    if all(row["accuracy_percent"] is None for row in by_name.values()):
         return
     figure, axes = new_figure(7.5, 4.8)
-    for i, (name, row) in enumerate(found.items()):
+    for i, (name, row) in enumerate(by_name.items()):
         if row["accuracy_percent"] is None or row["speed_up"] is None:
             continue
         x, y = row["speed_up"], row["accuracy_percent"]
@@ -38,15 +38,15 @@ def speed_accuracy(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
         axes.plot([x, x], [low, high], color=colour, alpha=0.4)
         axes.plot([left, right], [y, y], color=colour, alpha=0.4)
         axes.plot(x, y, marker="o", color=colour, label=name, linestyle="none")
-    bases = dict.fromkeys(row["compared_with"] for row in found.values())
+    bases = dict.fromkeys(row["compared_with"] for row in by_name.values())
     axes.set(xlabel=f"speed-up over {', '.join(bases)}", ylabel="correct (%)", xscale="log")
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5))
     write_bytes(path, png(figure))
 
 
-def time_split(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+def time_split(by_name: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Plot a bar for each configuration: the share of each part of ``timing.PARTS`` in percent."""
-    rows = {name: row["time_percent"] for name, row in found.items() if row["time_percent"]}
+    rows = {name: row["time_percent"] for name, row in by_name.items() if row["time_percent"]}
     figure, axes = new_figure(8, 1.2 + 0.32 * len(rows))
     left = [0.0] * len(rows)
     for part in PARTS:

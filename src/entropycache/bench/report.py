@@ -36,12 +36,12 @@ COLUMNS: dict[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def show(found: Mapping[str, Mapping[str, Any]], title: str) -> None:
+def show(by_name: Mapping[str, Mapping[str, Any]], title: str) -> None:
     """Print a table of the numbers of each configuration."""
     table = Table("", *COLUMNS, title=title)
     for column in table.columns[1:]:
         column.justify = "right"
-    for name, row in found.items():
+    for name, row in by_name.items():
         table.add_row(name, *(make(row) for make in COLUMNS.values()))
     console = Console()
     # Outside a terminal rich assumes 80 columns, which would cut the names short.
