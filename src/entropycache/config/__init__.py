@@ -1,1 +1,1 @@
-"""Decoding options: their types, defaults and checks."""
+"""Decoding options: their types, their defaults and their checks."""

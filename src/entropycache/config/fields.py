@@ -1,4 +1,4 @@
-"""Values that must fit the declared types of a dataclass, from JSON, from Python or from specs.
+"""Reading of values that must fit the declared types of a dataclass: from JSON, Python or specs.
 
 A spec is text such as ``entropy:tau=1.0,k=64``. The module knows types and text, not options.
 """
@@ -20,22 +20,23 @@ T = TypeVar("T")
 
 
 def coerce_fields(config: Any) -> None:
-    """Replace the value of each field of a dataclass, frozen or not, by one of its declared type.
+    """Convert the value of each field of a dataclass, frozen or not, to the field's declared type.
 
-    Raises ``OptionError`` with the field's name and what it accepts.
+    Raises ``OptionError`` with the field's name, the value and what is accepted.
     """
     types = typing.get_type_hints(type(config))
     for item in dataclasses.fields(config):
         value = fit(item.name, getattr(config, item.name), types[item.name])
+        # Called from ``__post_init__``, where a frozen dataclass refuses plain assignment too.
         object.__setattr__(config, item.name, value)
 
 
 def fit(name: str, value: Any, declared: Any) -> Any:
-    """Return ``value`` as a value of the declared type; a number of another type is converted.
+    """Return ``value`` as one of the declared type; another kind of number is converted.
 
     ``declared`` is a class, ``tuple[str, ...]``, or a union of these and ``None``. NaN and
-    infinities are numbers, truth values are none. Raises ``OptionError`` where nothing fits, with
-    ``name`` as the subject of its sentence.
+    infinities count as numbers, ``True`` and ``False`` do not. Raises ``OptionError`` where nothing
+    fits; its sentence starts with ``name``.
     """
     kinds = _alternatives(declared)
     if value is None and NoneType in kinds:
@@ -51,10 +52,11 @@ def fit(name: str, value: Any, declared: Any) -> Any:
 
 
 def read_text(name: str, text: str, declared: Any) -> Any:
-    """Return the value of the declared type that ``text`` spells.
+    """Return the value of the declared type that ``text`` spells, for example 64 for ``"64"``.
 
     Raises ``OptionError`` as ``fit`` does.
     """
+    # ``is not``: ``_spelt`` gives the very same text back where it spells nothing of a type.
     spelt = (_spelt(text, kind) for kind in _alternatives(declared) if kind is not NoneType)
     return fit(name, next((value for value in spelt if value is not text), text), declared)
 
@@ -82,7 +84,7 @@ def _converted_to(kind: Any, value: Any) -> Any:
 
 
 def _accepted(kind: Any) -> str:
-    """The words for what a type accepts."""
+    """The values that a type accepts, in words."""
     if typing.get_origin(kind) is tuple:
         return "a string or a list of strings"
     if isinstance(kind, type) and issubclass(kind, StrEnum):
@@ -92,7 +94,7 @@ def _accepted(kind: Any) -> str:
 
 
 def _spelt(text: str, kind: Any) -> Any:
-    """The value that ``text`` spells for ``kind``, or ``text`` itself where it spells none."""
+    """The value of ``kind`` that ``text`` spells, or ``text`` itself where it spells none."""
     if kind is bool:
         return {"true": True, "false": False}.get(text.lower(), text)
     try:
@@ -103,17 +105,18 @@ def _spelt(text: str, kind: Any) -> Any:
 
 @dataclass(frozen=True)
 class Spec:
-    """A name and its options as written: ``name`` or ``name:key=value,key=value``."""
+    """A name and its options as text, written ``name`` or ``name:key=value,key=value``."""
 
     name: str
     options: Mapping[str, str]
 
     @classmethod
     def parse(cls, text: str, known: str | None = None) -> Spec:
-        """Split a spec; the options' values stay text.
+        """Split a spec into its name and its options; the values stay text.
 
-        A ``known`` name that the text starts with may itself hold a colon. Raises ``OptionError``
-        for an option without a value, and for one that is given twice.
+        Without ``known`` the name ends at the first colon. ``known`` is a name that the text starts
+        with and that may itself hold colons. Raises ``OptionError`` for an option without a value
+        and for an option that is given twice.
         """
         name, colon, rest = text.strip().partition(":")
         if known is not None:
@@ -133,7 +136,8 @@ class Spec:
 def build(kind: type[T], spec: Spec) -> T:
     """Return an instance of the dataclass ``kind`` with a spec's options as its fields.
 
-    Raises ``OptionError`` as ``converted`` does, and for a field without default that is not given.
+    Raises ``OptionError`` as ``converted`` does, and for a field without a default that the spec
+    does not give.
     """
     assert dataclasses.is_dataclass(kind)
     values = converted(kind, spec)
@@ -151,7 +155,7 @@ def converted(kind: Any, spec: Spec) -> dict[str, Any]:
     """Return a spec's options as values of the types that the fields of dataclass ``kind`` declare.
 
     Raises ``OptionError`` for an unknown option, with the known ones, and for a value that does not
-    fit.
+    fit the type.
     """
     types = typing.get_type_hints(kind)
     fields = [f.name for f in dataclasses.fields(kind) if f.init]

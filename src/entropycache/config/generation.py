@@ -1,7 +1,6 @@
 """The decoding options as one frozen value, with their defaults and checks.
 
-The defaults that library, command line and server share stand in ``GenerationConfig`` and nowhere
-else.
+``GenerationConfig`` is the only place of the defaults that library, command line and server share.
 """
 
 from __future__ import annotations
@@ -22,13 +21,16 @@ COMMIT_RULES = ("tokens_per_step", "steps", "threshold", "factor", "eb_gamma")
 
 @dataclass(frozen=True)
 class GenerationConfig:
-    """Every decoding option. Immutable, checked when made; wrong values raise ``OptionError``.
+    """Every decoding option of one request, immutable and checked when made.
 
-    ``block_length`` or ``window`` chooses the window rule, and one of ``tokens_per_step``,
-    ``steps``, ``threshold``, ``factor``, ``eb_gamma`` the commit rule; with none given, a window of
-    32 (or the one the policy was published with) and a threshold of 0.9. ``alg`` with ``steps`` is
-    Dream's own sampler, which has the whole canvas in view. ``max_new_tokens`` limits the text, not
-    the canvas: decoding ends once that many leading positions are committed.
+    ``block_length`` or ``window`` chooses the window rule. Without either it is a window of 32, or
+    the one that the policy was published with. One of ``tokens_per_step``, ``steps``,
+    ``threshold``, ``factor`` and ``eb_gamma`` chooses the commit rule; without any it is a
+    threshold of 0.9. ``alg`` with ``steps`` is Dream's own sampler, whose window is the whole
+    canvas. ``max_new_tokens`` limits the text, not the canvas: decoding ends once that many leading
+    positions are committed.
+
+    Raises ``OptionError`` for a value that is not accepted and for options that exclude each other.
     """
 
     policy: str = option("entropy", "cache policy, e.g. none or entropy:tau=1.0,k=64")
@@ -103,11 +105,11 @@ class GenerationConfig:
             )
 
     def merge(self, **options: Any) -> GenerationConfig:
-        """A config with ``options`` in place of this one's.
+        """A config with ``options`` in place of this one's values.
 
         An option replaces its alternatives too: a ``threshold`` given here takes the place of
-        ``steps``. Raises ``OptionError`` for an unknown name, listing the known ones, and for a
-        value that is not accepted.
+        ``steps``. Raises ``OptionError`` for an unknown name, with the known ones, and for a value
+        that is not accepted.
         """
         known = [item.name for item in dataclasses.fields(self)]
         for name in options:
@@ -121,7 +123,7 @@ class GenerationConfig:
 
     @property
     def windowed(self) -> bool:
-        """True if the options name a window rule. Dream's sampler has one: the whole canvas."""
+        """True if the options name a window rule, as ``alg`` does: the whole canvas."""
         return bool(self.block_length or self.window or self.alg)
 
     @property
@@ -130,7 +132,10 @@ class GenerationConfig:
         return any(getattr(self, name) is not None for name in COMMIT_RULES)
 
     def with_defaults(self, window: int = DEFAULT_WINDOW) -> GenerationConfig:
-        """The same, with the window and the commit rule spelt out that act where none is given."""
+        """The same config with a window rule and a commit rule, the defaults where none is given.
+
+        ``window`` is the width of the sliding window to use as the default.
+        """
         spelt: dict[str, Any] = {} if self.ruled else {"threshold": self.DEFAULT_THRESHOLD}
         if not self.windowed:
             spelt["window"] = window
@@ -143,15 +148,16 @@ class GenerationConfig:
 
     @property
     def sampling(self) -> Sampling:
-        """The options that the scoring of logits needs."""
+        """The options that the scoring of logits needs, with the confidence that they imply."""
         return Sampling(
             self.temperature, self.top_p, self.top_k, self.seed, self._confidence, bool(self.alg)
         )
 
     @property
     def _confidence(self) -> Confidence:
-        """The measure that candidates are ranked by. ``confidence`` comes first, then the one that
-        ``eb_gamma`` or ``alg`` implies.
+        """The measure that candidates are ranked by.
+
+        It is ``confidence`` if given, else the one that ``eb_gamma`` or ``alg`` implies.
         """
         if self.confidence is not None:
             return self.confidence
@@ -161,9 +167,9 @@ class GenerationConfig:
         return Confidence.MARGIN if margin else Confidence.PROBABILITY
 
     def _check_ranking(self) -> None:
-        """Raise ``OptionError`` for options that would be ignored, or would rank the wrong way
-        round.
-        """
+        """Raise ``OptionError`` for options that would be ignored or would rank the wrong way."""
+        # Rules that count tokens need no scores, so any ranking goes with them. The others compare
+        # scores with a bound: ranks drawn before the pass mean nothing to them.
         counted = self.tokens_per_step or self.steps
         if self.alg is not None and (self.block_length or self.window):
             raise OptionError(
@@ -206,4 +212,4 @@ class GenerationConfig:
 
 
 PLAIN = GenerationConfig(policy="none", block_length=32, tokens_per_step=1, early_stop=False)
-"""Plain decoding: one token a step, every pass full, the whole region decoded."""
+"""Plain decoding: one token a step, every pass full, the whole region decoded (LLaDA's sampler)."""

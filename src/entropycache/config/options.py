@@ -1,6 +1,6 @@
-"""Options: dataclass fields that carry their help text and the numbers they accept.
+"""Options: dataclass fields that carry their help text and the numbers that they accept.
 
-Library, command line and server all read the field, so that an option is written down once.
+Library, command line and server all read the same field, so each option is written down once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from entropycache.errors import OptionError
 
 @dataclass(frozen=True)
 class Bounds:
-    """The numbers that an option accepts: at least ``ge``, above ``gt``, at most ``le``, below
-    ``lt``, and no infinity where it must be ``finite``. A bound that is ``None`` is none.
+    """The range of numbers that an option accepts.
 
-    ``words`` take the place of the derived ones in an error, for bounds that have a meaning of
-    their own.
+    A number must be at least ``ge``, above ``gt``, at most ``le`` and below ``lt``; a bound of
+    ``None`` is not checked. Infinities are refused where ``finite`` is true. ``words`` describe the
+    range in error messages; without them the description is made from the bounds.
     """
 
     ge: float | None = None
@@ -30,7 +30,7 @@ class Bounds:
     words: str | None = None
 
     def hold(self, value: float) -> bool:
-        """True if a number is within the bounds; never for NaN where there is any bound."""
+        """True if a number is within the bounds. NaN is outside of every bound."""
         return (
             (self.ge is None or value >= self.ge)
             and (self.gt is None or value > self.gt)
@@ -41,7 +41,7 @@ class Bounds:
 
     @property
     def accepted(self) -> str:
-        """The bounds in words, as in ``above 0 and at most 1``."""
+        """The bounds in words, for example ``above 0 and at most 1``."""
         if self.words is not None:
             return self.words
         sides = (
@@ -55,24 +55,26 @@ class Bounds:
 
 
 def option(default: Any, help: str, bounds: Bounds | None = None) -> Any:
-    """A dataclass field with a default, help text of a few words, and bounds if it is a number.
+    """A dataclass field with a default, a few words of help, and bounds if it is a number.
 
-    The result is declared ``Any`` so that it can stand beside any type, as that of
-    ``dataclasses.field`` can.
+    The return type is ``Any`` so that a field of any declared type accepts it, as with
+    ``dataclasses.field``.
     """
     return dataclasses.field(default=default, metadata={"help": help, "bounds": bounds or Bounds()})
 
 
 def bounds_of(item: dataclasses.Field[Any]) -> Bounds:
-    """The bounds of a dataclass field; none where ``option`` did not make it."""
-    found = item.metadata.get("bounds", Bounds())
-    assert isinstance(found, Bounds)
-    return found
+    """The bounds of a dataclass field; empty ones where ``option`` did not make the field."""
+    bounds = item.metadata.get("bounds", Bounds())
+    assert isinstance(bounds, Bounds)
+    return bounds
 
 
 def check_bounds(config: Any) -> None:
-    """Raise ``OptionError`` for the first field of a dataclass whose number is out of bounds, with
-    what is accepted and what was given. ``None`` is within any bounds.
+    """Check the numbers of a dataclass against the bounds of their fields.
+
+    Raises ``OptionError`` for the first number out of bounds, with what was given and what is
+    accepted. ``None`` is within any bounds.
     """
     for item in dataclasses.fields(config):
         value, bounds = getattr(config, item.name), bounds_of(item)

@@ -1,5 +1,6 @@
-"""What options choose between, and the sampling settings they come to; plain values that know
-nothing of the rest.
+"""The named choices among decoding options, and the sampling settings of one request.
+
+Plain values; the module knows neither logits nor models.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from enum import StrEnum
 
 
 class Confidence(StrEnum):
-    """What candidates are ranked by: the token's probability, its lead over the runner-up, or
-    negative entropy.
+    """The measure that candidate tokens are ranked by, larger being surer.
+
+    ``PROBABILITY`` is the token's own, ``MARGIN`` the largest probability minus the second, and
+    ``ENTROPY`` the negative entropy (nats) of the distribution.
     """
 
     PROBABILITY = "probability"
@@ -19,7 +22,7 @@ class Confidence(StrEnum):
 
 
 class Ranking(StrEnum):
-    """Which candidates come first: the surest, a random order drawn in advance, or the leftmost."""
+    """The order of candidates: surest first, random and drawn in advance, or leftmost first."""
 
     CONFIDENCE = "confidence"
     RANDOM = "random"
@@ -27,8 +30,10 @@ class Ranking(StrEnum):
 
 
 class DreamAlgorithm(StrEnum):
-    """``alg`` of Dream's own sampler: all masks alike, or ranked by probability, margin or negative
-    entropy.
+    """The ``alg`` of Dream's own sampler (``diffusion_generate``), by its names.
+
+    ``ORIGIN`` treats all masks alike. The others rank them by probability (``MASKGIT_PLUS``), by
+    the lead over the second token (``TOPK_MARGIN``), or by negative entropy (``ENTROPY``).
     """
 
     ORIGIN = "origin"
@@ -39,10 +44,10 @@ class DreamAlgorithm(StrEnum):
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a candidate token is drawn from a row of logits, and how sure it is said to be.
+    """The settings by which a candidate token and its confidence are made from a row of logits.
 
-    Confidence comes from the distribution at temperature 1, or, where it is ``tempered``, from the
-    one that tokens are drawn from, as in Dream's sampler.
+    Confidence is read from the distribution at temperature 1. Where ``tempered`` is true it is read
+    from the distribution that tokens are drawn from, as in Dream's sampler.
     """
 
     temperature: float = 0.0
@@ -54,10 +59,10 @@ class Sampling:
 
     @property
     def cuts(self) -> bool:
-        """Whether top-p or top-k leave anything out."""
+        """True if top-p or top-k may leave tokens out."""
         return self.top_p < 1 or self.top_k > 0
 
     @property
     def reshaped(self) -> bool:
-        """Whether anything asked for needs another distribution than that at temperature 1."""
+        """True if tokens or confidences need a distribution other than that at temperature 1."""
         return self.temperature > 0 or (self.tempered and self.cuts)

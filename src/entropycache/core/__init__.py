@@ -1,1 +1,4 @@
-"""The vocabulary of decoding: a canvas, and what one step plans, scores and commits. A leaf."""
+"""The vocabulary of decoding: the canvas of a request, and the plan, scores and commit of a step.
+
+A leaf: nothing here imports another part of the package.
+"""

@@ -1,7 +1,7 @@
-"""The shared vocabulary: Window, Plan, Scores, Commit and Step.
+"""The values that one step passes on: Window, Plan, Scores, Commit and Step.
 
-A leaf module of plain host values; it knows neither networks nor tensors nor any particular policy
-or strategy.
+All of them are plain values on the host. The module knows neither networks nor tensors nor any
+particular policy or strategy.
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ Positions = NDArray[np.int64]
 
 
 class Reason(StrEnum):
-    """Why a plan recomputes what it recomputes."""
+    """The reason that a policy gives for the positions a plan refreshes."""
 
     FIRST = "first"
     """Nothing is in the store yet."""
     EVERY = "every"
     """The policy recomputes everything at every step."""
     STALE = "stale"
-    """The policy judged the store too old."""
+    """The policy found the store's keys and values too old."""
     BLOCK = "block"
-    """The policy begins every block anew."""
+    """A block has started, and the policy recomputes everything at the start of a block."""
     INTERVAL = "interval"
-    """The policy recomputes something whole every so many steps, and this is such a step."""
+    """The policy recomputes a whole part at fixed intervals of steps, and this step is due."""
     PARTIAL = "partial"
-    """The store is trusted; only some positions are recomputed."""
+    """Some positions are recomputed; the store is used for all others."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The masked positions that may be committed now, and the ``span`` (begin, end) of the block
-    they belong to.
+    """The masked positions that may be committed now.
 
-    Under a sliding window the block is the whole generated region. ``upcoming`` are those that this
-    step commits whatever the scores, where the order was drawn in advance; else ``None``.
+    ``positions`` ``(n,)`` ascend. ``span`` is the block they belong to, from its first position to
+    the one after its last; under a sliding window it is the whole generated region. ``upcoming``
+    are the positions that this step commits whatever the scores, where the order was drawn in
+    advance, else ``None``.
     """
 
     positions: Positions
@@ -51,10 +52,11 @@ class Window:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the next pass does.
+    """The work of the next pass for one request, and the reason for it.
 
-    ``predict``: positions whose logits are wanted. ``refresh``: positions whose keys and values are
-    rewritten; predicted ones are listed where theirs are to be rewritten too.
+    ``predict`` ``(n,)`` are the positions whose logits are wanted. ``refresh`` ``(m,)`` are the
+    positions whose keys and values are rewritten. Both ascend. A position that is to be predicted
+    and rewritten is listed in both.
     """
 
     predict: Positions
@@ -64,9 +66,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Logprobs:
-    """Log-probabilities (nats) at temperature 1, a row for each predicted position: of the
-    candidate token ``own`` ``(n,)``, and of the most probable tokens ``tokens`` and ``values``,
-    both ``(n, top)``, the largest first.
+    """Log-probabilities (nats) at temperature 1, one row for each predicted position.
+
+    ``own`` ``(n,)`` belongs to the candidate token. ``tokens`` and ``values``, both ``(n, top)``,
+    are the most probable tokens and their log-probabilities, the largest first.
     """
 
     own: NDArray[np.float64]
@@ -76,12 +79,12 @@ class Logprobs:
 
 @dataclass(frozen=True)
 class Scores:
-    """What the logits of ``Plan.predict`` came to: for each position a candidate token and how sure
-    it is.
+    """A candidate token and its confidence for each position of ``Plan.predict``.
 
-    ``tokens`` ``(n,)``; ``confidence`` ``(n,)``, larger is surer. ``entropy`` maps indices into
-    these arrays to the Shannon entropies (nats) of the untruncated distributions at temperature 1;
-    it may be called until the next pass. ``logprobs`` are there where the request asked for them.
+    ``tokens`` and ``confidence`` are both ``(n,)``; a larger confidence is surer. ``entropy`` maps
+    indices into them to Shannon entropies (nats) of the untruncated distributions at temperature 1.
+    It may be called until the next pass, which releases the logits. ``logprobs`` is ``None`` unless
+    the request asked for log-probabilities.
     """
 
     tokens: NDArray[np.int64]
@@ -92,8 +95,10 @@ class Scores:
 
 @dataclass(frozen=True)
 class Commit:
-    """Tokens written at masked positions: ``positions`` ascending and ``tokens``, both ``(n,)``,
-    and where the positions stand in ``Plan.predict`` and in the scores, ``chosen``.
+    """The tokens that a step writes at masked positions.
+
+    ``positions`` ascend, ``tokens`` go with them, and ``chosen`` are the indices of the positions
+    in ``Plan.predict`` and in the scores. All three are ``(n,)``.
     """
 
     positions: Positions
@@ -103,8 +108,11 @@ class Commit:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of one request. ``rows`` are the positions that the last layer computed, ``work``
-    the positions computed as the mean over layers, ``full`` says that these were all.
+    """One step of one request, from its window to its commit.
+
+    ``request`` is the request's number, and ``index`` counts its steps from 0. ``rows`` ``(n,)``
+    are the positions that the last layer computed. ``work`` is the number of positions computed,
+    as the mean over layers. ``full`` is true where every layer computed all positions.
     """
 
     request: int
@@ -119,7 +127,9 @@ class Step:
 
     @cached_property
     def entropies(self) -> NDArray[np.float64]:
-        """Entropies (nats) of the committed tokens' distributions, in the order of
-        ``commit.positions``. To be asked for before the next pass; kept from then on.
+        """Entropies (nats) of the committed tokens' distributions, one for each, ``(n,)``.
+
+        The order is that of ``commit.positions``. The first read must come before the next
+        pass. Later reads return the same array.
         """
         return self.scores.entropy(self.commit.chosen)
