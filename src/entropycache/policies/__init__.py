@@ -1,4 +1,4 @@
-"""Cache policies: which positions each pass recomputes. ``register`` adds one of your own."""
+"""Cache policies: the positions that each pass recomputes. ``register`` adds one of your own."""
 
 from entropycache.policies.base import Policy
 from entropycache.policies.entropy import EntropyCache

@@ -1,5 +1,6 @@
-"""The base class of cache policies. It knows canvases and steps; a policy holds its own numbers and
-never tensors of the K/V store.
+"""The base class of cache policies.
+
+It knows canvases and steps. A policy holds its own numbers and never tensors of the K/V store.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ PredictionRows = Callable[[Positions], Positions]
 
 @dataclass(frozen=True)
 class About:
-    """The words of ``entropycache policies`` for a policy: its paper, what it recomputes, and what
-    ``decision`` costs a step.
+    """The description of a policy that ``entropycache policies`` prints.
+
+    ``paper`` is its source, ``recomputes`` names the positions it recomputes, and ``decision`` is
+    the cost of deciding in each step.
     """
 
     paper: str
@@ -34,8 +37,10 @@ class About:
 
 @dataclass(frozen=True)
 class FeatureRefresh:
-    """The parts of a canvas whose features a pass computes anew (dLLM-Cache): the ``prompt``, the
-    ``response``, and otherwise the share ``rou`` of the response that drifted most.
+    """The parts of a canvas whose features a pass computes anew (dLLM-Cache, arXiv 2506.06295).
+
+    ``prompt`` and ``response`` are true where the whole part is due. Where the response is not due,
+    the share ``rou`` of its positions (0 to 1) is recomputed, those whose values drifted most.
     """
 
     prompt: bool
@@ -44,7 +49,7 @@ class FeatureRefresh:
 
 
 def own_rows(positions: Positions) -> Positions:
-    """The prediction rows of a model whose rows predict their own positions."""
+    """The prediction rows ``(n,)`` of a model whose rows predict their own positions: the same."""
     return positions
 
 
@@ -74,41 +79,50 @@ class Policy:
     """Set by ``make_policy`` to those of the request's model."""
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
-        """The positions that the next pass predicts and rewrites."""
+        """The positions that the next pass predicts and rewrites.
+
+        The base class raises ``NotImplementedError``.
+        """
         raise NotImplementedError(f"{type(self).__name__} defines no plan")
 
     def observe(self, sequence: Sequence, step: Step) -> None:
-        """Take note of a step after its commit was applied."""
+        """Take note of a step after its commit was applied.
+
+        ``step.entropies`` must be read here if at all: they are gone with the next pass.
+        """
 
     def tracked(self, layer: int) -> Positions:
-        """Positions whose attention before this pass ``layer`` is to see again; they must be among
-        the pass's rows. Needs ``queries`` among ``keeps``.
+        """Positions ``(n,)``, ascending, whose attention of an earlier pass ``layer`` needs too.
+
+        They must be among the rows of this pass, and ``keeps`` must contain ``queries``. The
+        argument is the layer's index.
         """
         return NOTHING
 
     def layer(self, layer: int, rows: Positions, weights: Tensor, before: Tensor | None) -> bool:
-        """Look at one layer's attention; ``True`` asks for all positions from the next layer on,
-        which needs ``inputs`` among ``keeps``.
+        """Look at one layer's attention and return true to compute all positions from the next on.
 
-        ``weights`` ``(heads, rows, length)`` are the attention weights of the rows; ``before``
-        ``(heads, tracked, length)`` those of the tracked positions as the stored queries and keys
-        give them, ``None`` where nothing is tracked.
+        ``rows`` ``(rows,)`` are the positions of this pass at the layer, ascending, and ``weights``
+        ``(heads, rows, length)`` their attention weights. ``before`` ``(heads, tracked, length)``
+        are the weights of the tracked positions by the queries and keys stored before this pass, or
+        ``None`` where nothing is tracked. Returning true needs ``inputs`` among ``keeps``.
         """
         return False
 
     def feature_refresh(self) -> FeatureRefresh | None:
-        """The features that the next pass computes anew, asked for after ``plan``; ``None`` for a
-        policy that caches keys and values alone, as all but dLLM-Cache do.
+        """The features that the next pass computes anew; asked for after ``plan``.
+
+        ``None`` is for policies that cache keys and values alone, as all but dLLM-Cache do.
         """
         return None
 
 
 def everything(sequence: Sequence) -> Positions:
-    """Every position of the canvas."""
+    """Every position of the canvas, ``(length,)``."""
     return np.arange(len(sequence), dtype=np.int64)
 
 
 def check_variant(policy: str, variant: str) -> None:
-    """Refuse a variant other than the two that a paper and its released code make."""
+    """Raise ``OptionError`` for a variant other than ``released`` (the code) and ``paper``."""
     if variant not in ("released", "paper"):
         raise OptionError(f"{policy}: variant must be released or paper, not {variant!r}")

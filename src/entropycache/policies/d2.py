@@ -1,11 +1,13 @@
 """d2Cache (arXiv 2509.23094): masks chosen by certainty, everything else by attention rollout.
 
-``released`` is what the public code does: certainties stay those of the first pass, the block
-shrinks as it is filled, and on Dream the row before the first mask is dropped unless that mask is
-chosen; where candidates are ranked by negative entropy, it ranks masks the wrong way round.
-``paper`` is what it sets out to do. One thing of the released code is left out: masks that were not
-computed are no candidates (there they are, with token 0). The rollout gives the column sums of the
-dense product that the released code forms, at a small part of its cost.
+``released`` follows the public code. Certainties stay those of the first pass, and the block
+shrinks as it is filled. On Dream the row before the region is dropped unless the region's first
+mask is chosen. Where candidates are ranked by negative entropy, masks are ranked the wrong way
+round. ``paper`` follows the text instead.
+
+One thing differs from the released code: masks that were not computed are no candidates. There they
+are, with token 0. The rollout equals the column sums of the dense product formed there, at a small
+part of its cost.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ from entropycache.policies.rollout import Rollout
 
 @dataclass
 class D2Cache(Policy):
-    """Recompute the ``current_k`` masks of highest certainty × density (width ``sigma``), the last
-    commit, and of all other positions those that hold the share ``rollout_p`` of the attention
-    rollout (1 means all); fill gaps up to ``inflate_w``.
+    """Recompute the surest masks, the last commit, and the most attended of the other positions.
+
+    The masks are the ``current_k`` of highest certainty × density, of width ``sigma`` (positions).
+    The other positions are those that hold the share ``rollout_p`` of the attention rollout; 1
+    means all. Gaps of up to ``inflate_w`` positions are filled.
     """
 
     rollout_p: float = 0.1
@@ -59,13 +63,14 @@ class D2Cache(Policy):
             )
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
-        """Everything and every mask first; then the chosen rows and the masks they predict."""
+        """First every position and every mask; then the chosen rows and the masks they predict."""
         masked = sequence.masked()
         if not sequence.steps:
             return Plan(masked, everything(sequence), Reason.FIRST)
         rows = np.flatnonzero(self._select(sequence, window))
         predict = masked[np.isin(self.prediction_rows(masked), rows)]
-        if self.variant == "released":  # what else is predicted would not be looked at
+        # Certainties stay those of the first pass: predictions outside the window have no reader.
+        if self.variant == "released":
             predict = np.intersect1d(predict, window.positions)
         if window.upcoming is not None:
             predict = np.union1d(predict, window.upcoming)
@@ -74,29 +79,30 @@ class D2Cache(Policy):
         return Plan(predict, rows, Reason.PARTIAL)
 
     def observe(self, sequence: Sequence, step: Step) -> None:
-        """Keep the certainties of predicted masks; those of the first pass alone as released."""
+        """Keep the certainties of predicted masks; ``released`` keeps the first pass's only."""
         if not step.index:
             self._certainty = np.zeros(len(sequence))
         if not step.index or self.variant == "paper":
             certainty = step.scores.confidence
-            if self.variant == "paper" and (certainty <= 0).all():  # negative entropy
+            # Negative entropies: times a density, the least certain would rank first.
+            if self.variant == "paper" and (certainty <= 0).all():
                 certainty = np.exp(certainty)
             self._certainty[step.plan.predict] = certainty
         self._importance = self._rollout.take(len(sequence))
         self._last = step
 
     def layer(self, layer: int, rows: Positions, weights: Tensor, before: Tensor | None) -> bool:
-        """Keep the rows' attention, averaged over heads."""
+        """Add the rows' attention ``(heads, rows, length)`` to the rollout; return false."""
         self._rollout.add(rows, weights)
         return False
 
     def _select(self, sequence: Sequence, window: Window) -> NDArray[np.bool_]:
-        """Which rows to compute, ``(length,)``."""
+        """A mask ``(length,)`` that is true at the rows to compute."""
         chosen = self._sure_masks(sequence, window) + sequence.start
         first, rows = sequence.start, self.prediction_rows(chosen)
         selected = np.zeros(len(sequence), bool)
-        # The row before the region predicts its first position on Dream: as released it is set
-        # last, whatever else was found about it.
+        # On Dream the row before the region predicts the region's first position. The released code
+        # sets this row last, over what the rollout chose.
         apart = self.variant == "released" and self.prediction_rows(np.array([first]))[0] < first
         selected[rows[rows >= first] if apart else rows] = True
         selected[self._last.commit.positions] = True
@@ -110,32 +116,32 @@ class D2Cache(Policy):
         return selected
 
     def _sure_masks(self, sequence: Sequence, window: Window) -> Positions:
-        """Chosen masks, counted from the region's begin, by certainty × density."""
+        """The masks of highest certainty × density, counted from the region's start, ascending."""
         first = sequence.start
         masked = sequence.canvas[first:] == sequence.mask_id
         scores = self._certainty[first:] * certainty_density(~masked, self.sigma)
         if self.variant == "released":
             block = self._last.window.positions - first
-            begin, size = int(block[0]), len(block)
+            start, size = int(block[0]), len(block)
         else:
-            begin, size = window.span[0] - first, window.span[1] - window.span[0]
-            block = np.arange(begin, begin + size)
+            start, size = window.span[0] - first, window.span[1] - window.span[0]
+            block = np.arange(start, start + size)
         enough = np.flatnonzero(np.cumsum(masked) >= self.current_k)
         last = int(enough[0]) if len(enough) else len(masked) - 1
         end = (last // size + 1) * size
-        scores[block] += scores.max()
+        scores[block] += scores.max()  # the current block comes before all later ones
         eligible = masked.copy()
-        eligible[:begin] = eligible[end:] = False
+        eligible[:start] = eligible[end:] = False
         order = np.argsort(-np.where(eligible, scores, -np.inf), kind="stable")[: self.current_k]
         return np.sort(order[eligible[order]])
 
     def _nucleus(self, rest: Positions) -> Positions:
-        """Of the positions ``rest``, those of largest rollout that hold ``rollout_p`` of it."""
+        """Positions of ``rest`` with the largest rollout, up to the share ``rollout_p`` of it."""
         if self.rollout_p >= 1:
             return rest
         importance = self._importance[rest]
         share = importance / (importance.sum() + 1e-9)
         order = np.argsort(-share, kind="stable")
         within = np.cumsum(share[order]) <= self.rollout_p
-        within[:1] = True
+        within[:1] = True  # at least one, however large its share
         return rest[order[within]]

@@ -1,9 +1,11 @@
-"""dKV-Cache (arXiv 2505.15781): a token's keys and values are cached one step after it was
-committed.
+"""dKV-Cache (arXiv 2505.15781): keys and values are cached one step after a token's commit.
 
-Written from the released LLaDA code (``llada_dkv_cache_decode.py``, ``..._greedy.py``); on Dream a
-row is cacheable when the position it predicts is decoded, its shift type ``un``. The greedy variant
-was published for LLaDA; on Dream the rows that predict its positions are computed as well.
+The paper finds that a token's keys and values change most in the step after it replaced its mask.
+
+Follows the released LLaDA code (``llada_dkv_cache_decode.py``, ``..._greedy.py``). On Dream a row
+is cached when the position that it predicts is decoded, the released shift type ``un``. The greedy
+variant was published for LLaDA alone; on Dream the rows that predict its positions are computed as
+well.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from entropycache.policies.base import NOTHING, About, Policy, everything
 
 @dataclass
 class DKVDecode(Policy):
-    """dKV-Cache-Decode: recompute all masks and what the last step committed; everything in the
-    first two steps of a block and in every ``cache_steps``-th.
+    """Recompute all masks and the last commit (dKV-Cache-Decode).
+
+    Everything is recomputed in the first two steps of a block and in every ``cache_steps``-th.
     """
 
     cache_steps: int = 8
@@ -40,7 +43,7 @@ class DKVDecode(Policy):
             raise OptionError(f"cache_steps must be 1 or more steps, not {self.cache_steps}")
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
-        """Everything when it is due, else all but the rows cached since the step before last."""
+        """Everything when it is due, else all rows but those committed before the last step."""
         if window.span != self._span:
             self._span, self._index = window.span, 0
         if not sequence.steps:
@@ -54,16 +57,17 @@ class DKVDecode(Policy):
         return Plan(window.positions, rows, Reason.PARTIAL)
 
     def observe(self, sequence: Sequence, step: Step) -> None:
-        """Count the block's steps and keep the commit."""
+        """Count the block's steps and keep this commit's positions."""
         self._index += 1
         self._last = step.commit.positions
 
 
 @dataclass
 class DKVGreedy(Policy):
-    """dKV-Cache-Greedy: recompute what is committed now, what the last step committed, and
-    ``window_size`` masks around; everything every ``cache_steps`` steps. Needs an order that is
-    drawn in advance.
+    """Recompute this commit, the last one and ``window_size`` masks around (dKV-Cache-Greedy).
+
+    Everything is recomputed every ``cache_steps`` steps. The policy must know the commit before the
+    pass, so it needs an order that is drawn in advance.
     """
 
     cache_steps: int = 2
@@ -83,7 +87,7 @@ class DKVGreedy(Policy):
             raise OptionError(f"window_size must be 0 or more masks, not {self.window_size}")
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
-        """Everything when it is due, else the neighbourhood of what is committed now."""
+        """Everything when it is due, else this commit, the last one and the masks around."""
         now = window.upcoming
         assert now is not None, "the engine refuses this policy without an order"
         if sequence.steps % self.cache_steps == 0:
@@ -94,13 +98,14 @@ class DKVGreedy(Policy):
         return Plan(now, rows, Reason.PARTIAL)
 
     def observe(self, sequence: Sequence, step: Step) -> None:
-        """Keep the commit."""
+        """Keep this commit's positions."""
         self._last = step.commit.positions
 
 
 def _around(now: Positions, masked: Positions, count: int) -> Positions:
-    """``count`` masks around those of ``now``: the nearest left of each, the nearest right of each,
-    then the second nearest, and so on.
+    """Up to ``count`` masks around those of ``now``, the nearest first.
+
+    The nearest left of each come first, then the nearest right of each, then the second nearest.
     """
     others = np.setdiff1d(masked, now)
     found: list[int] = []

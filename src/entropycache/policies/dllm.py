@@ -1,8 +1,7 @@
-"""dLLM-Cache (arXiv 2506.06295): keys, values and the outputs of attention and feed-forward layers
-are cached, for the prompt and the response at intervals of their own.
+"""dLLM-Cache (arXiv 2506.06295): prompt and response are refreshed at intervals of their own.
 
-The policy counts steps. The cached features lie in the store; ``engine/feature_pass.py`` computes
-them.
+It caches the outputs of attention and feed-forward layers beside keys and values. The policy only
+counts steps. The cached features lie in the store, and ``engine/feature_pass.py`` computes them.
 """
 
 from __future__ import annotations
@@ -20,9 +19,10 @@ from entropycache.policies.base import About, FeatureRefresh, Policy
 
 @dataclass
 class DLLMCache(Policy):
-    """The prompt is recomputed every ``kp`` steps, the response every ``kr``; in between, in each
-    layer but the first, the share ``rou`` of the response whose values drifted most. The first
-    layer is always recomputed, as in the released code.
+    """Recompute the prompt every ``kp`` steps, the response every ``kr``, and little in between.
+
+    In between, each layer recomputes the share ``rou`` (0 to 1) of the response whose values
+    drifted most. The first layer is always recomputed, as in the released code.
     """
 
     kp: int = 50
@@ -47,15 +47,15 @@ class DLLMCache(Policy):
         self._refresh = FeatureRefresh(True, True, self.rou)
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
-        """What is due whole; the drifted rows are chosen during the pass."""
+        """The parts that are due as a whole; the drifted rows are chosen during the pass."""
         prompt, response = sequence.steps % self.kp == 0, sequence.steps % self.kr == 0
         self._refresh = FeatureRefresh(prompt, response, self.rou)
-        begin = 0 if prompt else sequence.start
+        start = 0 if prompt else sequence.start
         end = len(sequence) if response else sequence.start
-        due = np.arange(begin, max(begin, end), dtype=np.int64)
+        due = np.arange(start, max(start, end), dtype=np.int64)
         reason = Reason.INTERVAL if len(due) else Reason.PARTIAL
         return Plan(window.positions, due, reason if sequence.steps else Reason.FIRST)
 
     def feature_refresh(self) -> FeatureRefresh:
-        """The prompt, the response, both or neither, as their intervals have it."""
+        """The parts that this step's plan found due, and the share of the rest."""
         return self._refresh

@@ -1,8 +1,8 @@
-"""Elastic-Cache (arXiv 2510.14973): where the attention of the most attended tokens drifts, every
-position is recomputed from the next layer on.
+"""Elastic-Cache (arXiv 2510.14973): recompute all positions above the first layer that drifts.
 
-``released`` tracks, in every layer, what any layer attended to most, and compares weights along the
-heads; ``paper`` tracks each layer's own token and compares its attention over the keys.
+A layer drifts where the attention of the most attended tokens changes. ``released`` follows the
+public code: every layer tests the tokens of all layers, and weights are compared along the heads.
+``paper`` follows the text: a layer tests its own tokens, and weights are compared along the keys.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from entropycache.policies.base import NOTHING, About, Policy, check_variant, ev
 
 @dataclass
 class ElasticCache(Policy):
-    """Recompute the window, the last commit and the tracked tokens: the ``track_num`` unmasked ones
-    that the window attends to most, layer by layer. Where their attention is less similar to that
-    of an earlier step than ``gamma``, recompute everything from the next layer on.
+    """Recompute the window, the last commit and tracked tokens, and more where attention drifts.
+
+    Each layer tracks the ``track_num`` unmasked tokens that the window attends to most. Where the
+    cosine similarity of their attention to that of an earlier step is below ``gamma``, everything
+    is recomputed from the next layer on.
     """
 
     gamma: float = 0.9
@@ -65,11 +67,11 @@ class ElasticCache(Policy):
         return Plan(window.positions, np.unique(rows), Reason.PARTIAL)
 
     def observe(self, sequence: Sequence, step: Step) -> None:
-        """Keep the commit."""
+        """Keep this commit's positions."""
         self._last = step.commit.positions
 
     def tracked(self, layer: int) -> Positions:
-        """The tokens whose drift this layer tests; none once a layer has drifted."""
+        """The positions whose drift this layer tests, ``(n,)``; none once a layer has drifted."""
         if self._restarted:
             return NOTHING
         if self.variant == "paper":
@@ -77,7 +79,10 @@ class ElasticCache(Policy):
         return np.unique(np.concatenate((NOTHING, *self._tracked.values())))
 
     def layer(self, layer: int, rows: Positions, weights: Tensor, before: Tensor | None) -> bool:
-        """Note what the window attends to most, then test the tracked tokens."""
+        """Note the window's most attended tokens, and return true if the tracked ones drifted.
+
+        Shapes are those of ``Policy.layer``.
+        """
         tested = self.tracked(layer)
         self._next[layer] = self._most_attended(rows, weights)
         if before is None:
@@ -89,9 +94,7 @@ class ElasticCache(Policy):
         return self._restarted
 
     def _most_attended(self, rows: Positions, weights: Tensor) -> Positions:
-        """The ``track_num`` unmasked positions with the most attention from the window's rows, over
-        all heads.
-        """
+        """The ``track_num`` unmasked positions with the most attention from the window's rows."""
         window = torch.from_numpy(np.searchsorted(rows, self._window)).to(weights.device)
         unmasked = torch.from_numpy(self._unmasked).to(weights.device)
         received = weights[:, window].sum(dim=(0, 1))[unmasked]

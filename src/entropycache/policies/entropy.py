@@ -1,5 +1,7 @@
-"""EntropyCache (arXiv 2603.18489): the entropy of the tokens just committed says how stale the
-cache is.
+"""EntropyCache (arXiv 2603.18489): recompute everything after an uncertain commit, else little.
+
+The largest entropy among the tokens just committed stands for the drift of the cached keys and
+values.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from entropycache.policies.base import About, Policy, everything
 
 @dataclass
 class EntropyCache(Policy):
-    """Recompute everything when E > ``tau`` (nats), E being the largest entropy among the tokens
-    just committed; otherwise only the window's masks and the ``k`` most recently committed
-    positions.
+    """Recompute everything when E > ``tau`` (nats), else the window and ``k`` recent positions.
 
-    A step that commits nothing leaves E at minus infinity and asks for a partial pass. ``signal``
-    is for comparison: ``max`` is the method, ``mean`` takes the mean entropy of the commit, and
-    ``confidence`` 1 minus the smallest confidence in it, which ``tau`` then bounds.
+    E is the largest entropy among the tokens just committed. The recent positions are the most
+    recently committed ones. A step that commits nothing leaves E at minus infinity, and a partial
+    pass follows.
+
+    ``signal`` is for comparisons: ``max`` is the method, ``mean`` takes the mean entropy of the
+    commit, and ``confidence`` takes 1 minus its smallest confidence; ``tau`` bounds that number.
     """
 
     tau: float = 1.0
@@ -47,7 +50,7 @@ class EntropyCache(Policy):
             raise OptionError(f"entropy: signal must be {', '.join(SIGNALS)}, not {self.signal!r}")
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
-        """Everything where the cache is stale, else the window and the recent positions."""
+        """Everything when the last commit was uncertain, else the window and recent positions."""
         if not sequence.steps:
             return Plan(window.positions, everything(sequence), Reason.FIRST)
         if self.staleness > self.tau:
@@ -57,7 +60,8 @@ class EntropyCache(Policy):
         return Plan(window.positions, refresh, Reason.PARTIAL)
 
     def observe(self, sequence: Sequence, step: Step) -> None:
-        """Keep what this commit says of the cache."""
+        """Keep the signal of this commit for the next plan."""
+        # With no tokens there is no entropy, and a maximum over nothing would be an error.
         committed = len(step.commit.positions) > 0
         self.staleness = SIGNALS[self.signal](step) if committed else -math.inf
 

@@ -1,7 +1,6 @@
-"""Fast-dLLM (arXiv 2505.22618): a full pass at the start of each block, then the block with or
-without what follows it.
+"""Fast-dLLM (arXiv 2505.22618): a full pass at the start of each block, then partial ones.
 
-A *block* is the window's positions at the last full pass, so it has a meaning under any window.
+A *block* is the window's positions at the last full pass. This definition works under any window.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from entropycache.policies.base import NOTHING, About, Policy, everything
 
 @dataclass
 class FastDual(Policy):
-    """The dual cache: partial passes recompute the block alone.
+    """Fast-dLLM's dual cache: partial passes recompute the block alone.
 
     On Dream the rows are the block's prediction rows, the block shifted left by one, as d2Cache's
     framework has it; Fast-dLLM's own Dream code differs and commits the first token of each block
@@ -33,8 +32,9 @@ class FastDual(Policy):
     _block: Positions = field(default_factory=lambda: NOTHING, init=False, repr=False)
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
-        """Everything where the block is finished, else the block's rows, and what is committed next
-        whatever the scores.
+        """Everything when the block is finished, else the block's rows.
+
+        ``Window.upcoming`` is predicted in any case.
         """
         block = self._block
         if not len(block) or not (sequence.canvas[block] == sequence.mask_id).any():
@@ -42,6 +42,8 @@ class FastDual(Policy):
             reason = Reason.BLOCK if sequence.steps else Reason.FIRST
             return Plan(window.positions, everything(sequence), reason)
         rows = self._rows(block, len(sequence))
+        # A sliding window moves on before the block is finished: only masks whose prediction rows
+        # are computed can be predicted.
         predict = window.positions[np.isin(self.prediction_rows(window.positions), rows)]
         if window.upcoming is not None:
             predict = np.union1d(predict, window.upcoming)
@@ -52,7 +54,7 @@ class FastDual(Policy):
 
 
 class FastPrefix(FastDual):
-    """The prefix cache: partial passes recompute the block and everything after it."""
+    """Fast-dLLM's prefix cache: partial passes recompute the block and everything after it."""
 
     about: ClassVar[About] = About(
         "Fast-dLLM, arXiv 2505.22618",

@@ -1,5 +1,6 @@
-"""No cache: every pass recomputes the whole canvas. The oracle that every other policy is tested
-against.
+"""No cache: every pass recomputes the whole canvas.
+
+Every other policy is tested against this one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from entropycache.policies.base import About, Policy, everything
 
 @dataclass
 class NoCache(Policy):
-    """The plain decoder of LLaDA and Dream."""
+    """Recompute everything in every pass, as the published decoders of LLaDA and Dream do."""
 
     about: ClassVar[About] = About("LLaDA, arXiv 2502.09992", "everything", "none")
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
-        """Predict the window, recompute everything."""
+        """The window to predict, and every position to rewrite."""
         reason = Reason.EVERY if sequence.steps else Reason.FIRST
         return Plan(window.positions, everything(sequence), reason)

@@ -1,6 +1,7 @@
 """Cache policies by name, those of a user's own included.
 
-Code is imported only for a name that a person typed: no file, no request and no library call does.
+Only ``import_policy`` imports code, for a name that a person typed on the command line. Files,
+requests and library calls never lead there.
 """
 
 from __future__ import annotations
@@ -54,9 +55,12 @@ def register(name: str, kind: type[Policy]) -> None:
 
 
 def make_policy(spec: str, prediction_rows: PredictionRows = own_rows) -> Policy:
-    """A fresh policy from a spec such as ``entropy:tau=1.0,k=64``, for a model with these
-    ``prediction_rows``. Raises ``OptionError`` for unknown names and options.
+    """A policy for one request, from a spec such as ``entropy:tau=1.0,k=64``.
+
+    ``prediction_rows`` are those of the request's model. Raises ``OptionError`` for unknown names
+    and options, and for values that are not accepted.
     """
+    # The longest name wins: names of a user's own hold colons, as ``module:Class`` does.
     name = max((n for n in POLICIES if f"{spec.strip()}:".startswith(f"{n}:")), key=len, default="")
     if not name:
         raise OptionError(
@@ -68,13 +72,15 @@ def make_policy(spec: str, prediction_rows: PredictionRows = own_rows) -> Policy
 
 
 def import_policy(spec: str) -> None:
-    """Register the class of a spec such as ``my_policies:Mine:k=3`` under ``my_policies:Mine``;
-    other specs are left alone. Modules are found as Python finds them, and in the working folder.
+    """Register the class of a spec such as ``my_policies:Mine:k=3`` under ``my_policies:Mine``.
+
+    Other specs are left alone. Modules are found as Python finds them, and in the working folder.
+    Raises ``OptionError`` where the module cannot be imported, and as ``register`` does.
     """
-    found = re.match(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)(:|$)", spec.strip())
-    if found is None or found[1] in POLICIES or f"{found[1]}:{found[2]}" in POLICIES:
+    match = re.match(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)(:|$)", spec.strip())
+    if match is None or match[1] in POLICIES or f"{match[1]}:{match[2]}" in POLICIES:
         return
-    module, name = found[1], found[2]
+    module, name = match[1], match[2]
     kind: Any = imported(module, name, f"policy {spec!r}")
     if kind is None:
         raise OptionError(f"policy {spec!r}: {module} has no class named {name}")

@@ -11,22 +11,22 @@ from entropycache.core.steps import Positions
 
 
 class Rollout:
-    """Attention of each layer's rows, averaged over heads, from the first layer to the last."""
+    """Collects the attention of each layer's rows, averaged over heads, during one pass."""
 
     def __init__(self) -> None:
         self._layers: list[tuple[Positions, Tensor]] = []
 
     def add(self, rows: Positions, weights: Tensor) -> None:
-        """The next layer: ``weights`` ``(heads, rows, length)``."""
+        """Add the next layer: the weights ``(heads, rows, length)`` of positions ``(rows,)``."""
         self._layers.append((rows, weights.mean(dim=0)))
 
     def take(self, length: int) -> NDArray[np.float64]:
-        """Column sums ``(length,)`` of the product of all layers' (A + I) with rows summing to 1,
-        where a row that was not computed attends to itself; what was added is let go.
+        """Column sums ``(length,)`` of the product of all layers' (A + I), and forget the layers.
 
-        The sums are a row vector multiplied through from the last layer down: no ``(length,
-        length)`` matrix is formed.
+        Each row of (A + I) is scaled to sum to 1. A row that was not computed attends to itself.
         """
+        # A row vector of ones is multiplied through from the last layer down, so that no
+        # ``(length, length)`` matrix is formed.
         first = self._layers[0][1]
         sums = torch.ones(length, dtype=first.dtype, device=first.device)
         for rows, attended in reversed(self._layers):
@@ -37,5 +37,5 @@ class Rollout:
             own = sums[index]
             sums = sums.index_fill(0, index, 0) + own @ mixed
         self._layers.clear()
-        found: NDArray[np.float64] = sums.double().cpu().numpy()
-        return found
+        host: NDArray[np.float64] = sums.double().cpu().numpy()
+        return host

@@ -1,4 +1,4 @@
-"""Every policy in a table: options, what it recomputes, what deciding costs, where it is from."""
+"""The table of all policies: options, recomputed positions, cost of deciding, and source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEAD = ("policy", "options and defaults", "recomputes", "deciding costs", "from"
 
 
 def rows() -> list[tuple[str, str, str, str, str]]:
-    """A row for each registered policy, in the order of registration."""
+    """A row as in ``HEAD`` for each registered policy, in the order of registration."""
     return [_row(name, kind) for name, kind in POLICIES.items()]
 
 
@@ -30,7 +30,7 @@ def _option(field: dataclasses.Field[Any]) -> str:
 
 
 def markdown() -> str:
-    """The table as Markdown."""
+    """The table of all registered policies as Markdown."""
     lines = [HEAD, ("---",) * len(HEAD)]
     lines += [(f"`{name}`", f"`{opts}`" if opts else "", *rest) for name, opts, *rest in rows()]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,4 +1,4 @@
-"""Decoding strategies: which masked positions may be committed, in which order, and how many."""
+"""Decoding strategies: the window of masks that may be committed, their order, and their number."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ __all__ = [
 
 
 def make_strategy(config: GenerationConfig) -> Strategy:
-    """The rules that the options name, fresh for one request."""
+    """A strategy for one request, with the window rule, order and commit rule of the options.
+
+    It must not be shared: some rules count the steps of their request.
+    """
     return Strategy(_windows(config), _order(config), _commits(config))
 
 

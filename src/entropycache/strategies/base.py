@@ -1,5 +1,8 @@
-"""What a decoding strategy is: a window rule, an order, and a commit rule. It knows neither the
-network nor any cache policy.
+"""The three parts of a decoding strategy: a window rule, an order and a commit rule.
+
+Each step the window is asked for first, then the policy plans and the pass runs, then the order
+ranks the candidates and the commit rule counts them. No part may change the sequence. The module
+knows neither the network nor any cache policy.
 """
 
 from __future__ import annotations
@@ -15,42 +18,52 @@ from entropycache.core.steps import Commit, Positions, Scores, Window
 
 
 class WindowRule(Protocol):
-    """Says which masked positions may be committed now. Called once a step, before the policy
-    plans.
+    """Names the masked positions that may be committed now.
+
+    It is asked once a step, before the policy plans.
     """
 
     def window(self, sequence: Sequence, end: int | None) -> Window:
-        """At least one position while masks are left before ``end``, the first committed end token
-        of an answer that may stop early; nothing behind it is offered. The sequence is not changed.
+        """The window of this step; not empty while masks are left that it may offer.
+
+        ``end`` is the position of the first committed end token of an answer that may stop early,
+        else ``None``. A rule offers no position behind it, unless its schedule counts all masks.
         """
         ...
 
 
 class Order(Protocol):
-    """Says which candidates come first. One that is ``drawn`` does so before the pass, whatever the
-    scores; it is asked once a step in either case.
+    """Ranks the candidates for a commit, once a step.
+
+    An order that is ``drawn`` is asked before the pass and needs no scores.
     """
 
     @property
     def drawn(self) -> bool:
-        """Whether the order is known before the pass."""
+        """True if the order is known before the pass."""
         ...
 
     def rank(
         self, sequence: Sequence, positions: Positions, confidence: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """A number for each of ``positions``, the largest first; the commit rule sees them too."""
+        """A rank ``(n,)`` for each of ``positions`` ``(n,)``; larger ranks are committed first.
+
+        ``confidence`` ``(n,)`` is zero throughout for an order that is drawn. The commit rule is
+        given the ranks in place of the confidences.
+        """
         ...
 
 
 class CommitRule(Protocol):
-    """Says how many of the ranked candidates are committed. May keep its own count for one
-    request.
+    """Counts the ranked candidates that are committed, once a step.
+
+    It may keep numbers of its own, such as the steps so far, for the one request it serves.
     """
 
     def count(self, confidence: NDArray[np.float64], sequence: Sequence, window: Window) -> int:
-        """How many candidates to take from the front of ``confidence`` ``(n,)``, sorted surest
-        first; 0 … n.
+        """The number of candidates to take from the front of ``confidence`` ``(n,)``, 0 to n.
+
+        ``confidence`` holds the ranks, the largest first.
         """
         ...
 
@@ -64,12 +77,14 @@ class Strategy:
     commits: CommitRule
 
     def window(self, sequence: Sequence, end: int | None = None) -> Window:
-        """The window of this step, with what it commits where that is known already. ``end`` is the
-        position of the first committed end token of an answer that may stop early.
+        """The window of this step, with ``upcoming`` set if the order is drawn before the pass.
+
+        ``end`` is the position of the first committed end token of an answer that may stop early.
         """
         window = self.windows.window(sequence, end)
         if not self.order.drawn:
             return window
+        # Only rules that count tokens go with such an order, and they read no confidence.
         unknown = np.zeros(len(window.positions))
         chosen = self._take(sequence, window, window.positions, unknown)
         return replace(window, upcoming=window.positions[chosen])
@@ -77,8 +92,9 @@ class Strategy:
     def choose(
         self, sequence: Sequence, window: Window, predict: Positions, scores: Scores
     ) -> Commit:
-        """The commit of this step: the first candidates among predicted window positions, ties by
-        position.
+        """The commit of this step, taken from the window's positions among ``predict`` ``(n,)``.
+
+        ``scores`` belong to ``predict``. Candidates of equal rank are taken from the left.
         """
         wanted = window.positions if window.upcoming is None else window.upcoming
         chosen = np.flatnonzero(np.isin(predict, wanted, assume_unique=True))

@@ -1,4 +1,8 @@
-"""Commit rules: a number a step, LLaDA's schedule, confidence threshold, factor."""
+"""Commit rules: a fixed number, the schedules of LLaDA and Dream, threshold, factor, entropy bound.
+
+Confidences come sorted, the largest first. A rule that compares them takes at least one candidate,
+because a step that commits nothing would be repeated without end.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +17,22 @@ from entropycache.core.steps import Window
 
 @dataclass(frozen=True)
 class PerStep:
-    """``n`` tokens a step."""
+    """Takes ``n`` tokens a step."""
 
     n: int
 
     def count(self, confidence: NDArray[np.float64], sequence: Sequence, window: Window) -> int:
-        """``n``, or what the window holds."""
+        """``n``, or the number of candidates where there are fewer."""
         return min(self.n, len(confidence))
 
 
 class Schedule:
-    """LLaDA's schedule: a block's masks spread over ``steps_per_block`` steps, the first ones
-    taking one more where the division leaves a rest (``get_num_transfer_tokens`` of the published
-    sampler).
+    """Spreads a block's masks evenly over ``steps_per_block`` steps, as LLaDA does.
 
-    A step may commit nothing where a block has fewer masks than steps. What a window narrower than
-    the block holds back is made up for in the following steps.
+    Where the division leaves a remainder, the first steps take one more each
+    (``get_num_transfer_tokens`` of the published sampler). A step may commit nothing where a block
+    has fewer masks than steps. Where a window narrower than the block has too few candidates, the
+    following steps catch up.
     """
 
     def __init__(self, steps_per_block: int) -> None:
@@ -37,7 +41,7 @@ class Schedule:
         self._total = self._step = 0
 
     def count(self, confidence: NDArray[np.float64], sequence: Sequence, window: Window) -> int:
-        """As many as the schedule is behind, once this step is counted."""
+        """The number of tokens due by the end of this step that are not committed yet."""
         masked = sequence.masked()
         left = int(np.count_nonzero((masked >= window.span[0]) & (masked < window.span[1])))
         if window.span != self._span:
@@ -50,24 +54,25 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Every candidate at least ``probability`` sure, and the surest one in any case (Fast-dLLM,
-    arXiv 2505.22618).
+    """Takes every candidate whose confidence is at least ``probability`` (Fast-dLLM, 2505.22618).
+
+    Where none is, the surest one is taken.
     """
 
     probability: float
 
     def count(self, confidence: NDArray[np.float64], sequence: Sequence, window: Window) -> int:
-        """How many reach the threshold, at least one."""
+        """The number of candidates that reach the threshold, at least one."""
         return max(int(np.count_nonzero(confidence >= self.probability)), min(1, len(confidence)))
 
 
 @dataclass(frozen=True)
 class Factor:
-    """Rank n is accepted while its confidence is at least 1 - factor / (n + 1), the first always
-    (Fast-dLLM).
+    """Takes candidates while rank n has a confidence of at least 1 - ``factor`` / (n + 1).
 
-    As the paper has it: the first failure ends the prefix. The released code also takes a failing
-    last candidate, d2Cache drops the last good one.
+    The rule is Fast-dLLM's (arXiv 2505.22618), as the paper has it: the first failure ends the
+    prefix, and the first candidate is always taken. Fast-dLLM's released code also takes a last
+    candidate that fails, and d2Cache's drops the last one that passes.
     """
 
     factor: float
@@ -82,23 +87,26 @@ class Factor:
 
 @dataclass(frozen=True)
 class EntropyBound:
-    """The longest prefix, in ascending entropy, whose entropies without the largest sum to at most
-    ``gamma`` nats; at least one (EB-sampler, arXiv 2505.24857).
+    """Takes the longest prefix, in ascending entropy, that stays within ``gamma`` nats.
+
+    The sum leaves out the prefix's largest entropy; at least one candidate is taken (EB-sampler,
+    arXiv 2505.24857).
     """
 
     gamma: float
 
     def count(self, confidence: NDArray[np.float64], sequence: Sequence, window: Window) -> int:
-        """``confidence`` is negative entropy: sorted, the largest entropy of a prefix is its
-        last.
-        """
+        """The length of that prefix; ``confidence`` must be negative entropy (nats)."""
+        # Sorted, a prefix's last entropy is its largest: the sum of those before it is compared.
         before = np.cumsum(-confidence) + confidence
         return int(np.count_nonzero(before <= self.gamma)) or min(1, len(confidence))
 
 
 class DreamSchedule:
-    """Dream's schedule (``diffusion_generate``): over the times 1 … ``EPS`` in ``steps`` equal
-    steps, the share 1 - s/t of all masks at each, rounded down, and all that are left at the last.
+    """Takes a share of all masks at each of ``steps`` steps, as Dream's ``diffusion_generate``.
+
+    Time falls from 1 to ``EPS`` in equal steps. A step from time t to s takes the share 1 - s/t of
+    the masks, rounded down, and the last step takes all that are left.
     """
 
     EPS = 1e-3
@@ -108,11 +116,11 @@ class DreamSchedule:
         self._step = 0
 
     def count(self, confidence: NDArray[np.float64], sequence: Sequence, window: Window) -> int:
-        """As many as the schedule has at this step, or what the window holds."""
+        """The step's share of all masks, or the number of candidates where there are fewer."""
         return min(int(len(sequence.masked()) * self.share()), len(confidence))
 
     def share(self) -> float:
-        """The share of masks that the step at hand commits; counts the step."""
+        """The share of masks that this step commits, 0 to 1; each call counts one step."""
         if self._step + 2 >= len(self._times):
             return 1.0
         self._step += 1
@@ -120,14 +128,16 @@ class DreamSchedule:
 
 
 class DreamOrigin(DreamSchedule):
-    """Dream's ``alg='origin'``: each mask is committed with probability 1 - s/t, all alike. It goes
-    with a random order.
+    """Takes each mask with probability 1 - s/t, as Dream's ``alg='origin'``.
+
+    All masks are alike, so it goes with a random order.
     """
 
     def __init__(self, steps: int, seed: int) -> None:
         super().__init__(steps)
-        self._random = np.random.default_rng([seed, 1])  # the order has a stream of its own
+        # The order draws from ``seed`` alone: a stream of its own keeps the two independent.
+        self._random = np.random.default_rng([seed, 1])
 
     def count(self, confidence: NDArray[np.float64], sequence: Sequence, window: Window) -> int:
-        """How many of the window's masks that comes to in this draw."""
+        """The number of masks drawn: binomial over the candidates, with the step's share."""
         return int(self._random.binomial(len(confidence), self.share()))

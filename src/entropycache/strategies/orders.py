@@ -1,4 +1,7 @@
-"""Orders: what candidates are ranked by."""
+"""Orders of candidates: by confidence, from left to right, random, or by confidence with noise.
+
+Each ``rank`` returns ``(n,)`` numbers for ``(n,)`` positions; larger ranks are committed first.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,14 @@ from entropycache.core.sequence import Sequence
 from entropycache.core.steps import Positions
 
 Ranks = NDArray[np.float64]
+"""One number for each candidate, ``(n,)``."""
 
 
 @dataclass(frozen=True)
 class ByConfidence:
-    """The surest first; with ``sigma``, confidence × certainty density of that width (d2Cache,
+    """Ranks the surest first.
+
+    With ``sigma`` (positions) it ranks by confidence × certainty density of that width (d2Cache,
     arXiv 2509.23094). Thresholds then apply to the product, as in its released code.
     """
 
@@ -24,7 +30,7 @@ class ByConfidence:
     drawn = False
 
     def rank(self, sequence: Sequence, positions: Positions, confidence: Ranks) -> Ranks:
-        """Confidence, or its product with the density."""
+        """The confidences, or with ``sigma`` their products with the density."""
         if self.sigma is None:
             return confidence
         decoded = sequence.canvas[sequence.start :] != sequence.mask_id
@@ -33,19 +39,20 @@ class ByConfidence:
 
 @dataclass(frozen=True)
 class LeftToRight:
-    """The leftmost first."""
+    """Ranks the leftmost first."""
 
     drawn = True
 
     def rank(self, sequence: Sequence, positions: Positions, confidence: Ranks) -> Ranks:
-        """Minus the position."""
+        """The negated positions."""
         return -positions.astype(np.float64)
 
 
 @dataclass
 class Random:
-    """An order drawn once for the whole canvas: LLaDA's ``remasking='random'``, whose fresh draw at
-    each step has the same distribution.
+    """Ranks in a random order, drawn once for the whole canvas, as LLaDA's ``remasking='random'``.
+
+    LLaDA draws anew at each step, which gives the same distribution of commits.
     """
 
     seed: int
@@ -53,17 +60,20 @@ class Random:
     _ranks: Ranks | None = field(default=None, init=False, repr=False)
 
     def rank(self, sequence: Sequence, positions: Positions, confidence: Ranks) -> Ranks:
-        """The drawn ranks of the positions."""
+        """The ranks drawn for these positions."""
+        # Drawn at the first call, because the length of the canvas is not known before.
         if self._ranks is None:
             self._ranks = np.random.default_rng(self.seed).random(len(sequence))
-        found: Ranks = self._ranks[positions]
-        return found
+        ranks: Ranks = self._ranks[positions]
+        return ranks
 
 
 @dataclass
 class Noisy:
-    """Candidates drawn without replacement with probability softmax(confidence / ``temperature``):
-    Dream's ``alg_temp``. Gumbel noise on the logits, then the largest, is that draw.
+    """Draws candidates with probability softmax(confidence / ``temperature``).
+
+    This is Dream's ``alg_temp``. The draw is without replacement. Adding Gumbel noise and taking
+    the largest is the same draw.
     """
 
     temperature: float
@@ -75,5 +85,5 @@ class Noisy:
         self._noise = np.random.default_rng(self.seed)
 
     def rank(self, sequence: Sequence, positions: Positions, confidence: Ranks) -> Ranks:
-        """Perturbed confidence."""
+        """The confidences over the temperature, plus fresh Gumbel noise."""
         return confidence / self.temperature + self._noise.gumbel(size=len(confidence))

@@ -1,6 +1,4 @@
-"""Window rules: LLaDA's semi-autoregressive blocks, a sliding window over the leftmost masks, and
-the whole canvas of Dream's sampler.
-"""
+"""Window rules: LLaDA's blocks, a sliding window over the leftmost masks, and the whole canvas."""
 
 from __future__ import annotations
 
@@ -12,14 +10,16 @@ from entropycache.core.steps import Positions, Window
 
 @dataclass(frozen=True)
 class Block:
-    """The masks of the first unfinished block of ``length`` positions. Blocks count from the start
-    of the generated region (arXiv 2502.09992, semi-autoregressive remasking).
+    """Offers the masks of the first unfinished block of ``length`` positions.
+
+    Blocks count from the start of the generated region, as in LLaDA's semi-autoregressive remasking
+    (arXiv 2502.09992).
     """
 
     length: int
 
     def window(self, sequence: Sequence, end: int | None = None) -> Window:
-        """The masks of the first block that has any, as far as they stand before ``end``."""
+        """The masks of the first block that has any, without those behind ``end``."""
         first = sequence.first_masked()
         start = first - (first - sequence.start) % self.length
         stop = min(start + self.length, len(sequence))
@@ -29,25 +29,24 @@ class Block:
 
 @dataclass(frozen=True)
 class Sliding:
-    """The leftmost ``width`` masked positions."""
+    """Offers the leftmost ``width`` masked positions."""
 
     width: int
 
     def window(self, sequence: Sequence, end: int | None = None) -> Window:
-        """The leftmost masks, as far as they stand before ``end``; the block they belong to is the
-        whole generated region.
-        """
+        """The leftmost masks, without those behind ``end``; the span is the generated region."""
         masked = sequence.masked()[: self.width]
         return Window(_before(end, masked), (sequence.start, len(sequence)))
 
 
 class WholeCanvas:
-    """Every masked position: Dream's own sampler, whose schedule counts all masks, those behind an
-    end token included.
+    """Offers every masked position, as Dream's own sampler does.
+
+    Its schedule counts all masks, so those behind an end token are offered too.
     """
 
     def window(self, sequence: Sequence, end: int | None = None) -> Window:
-        """All masks, wherever the answer ends."""
+        """All masks; ``end`` is ignored."""
         return Window(sequence.masked(), (sequence.start, len(sequence)))
 
 
