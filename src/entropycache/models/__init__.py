@@ -1,5 +1,6 @@
-"""Model families, their transformer, and the checkpoints they load from. ``register`` adds a family
-of your own.
+"""Model families, the transformer they share, and loading of checkpoints.
+
+``register`` adds a family of your own.
 """
 
 from entropycache.models.family import Family

@@ -1,5 +1,6 @@
-"""Attention of some rows over all keys of their sequence: fused where only its result is wanted,
-with its weights where a policy watches.
+"""Attention of some rows over all keys of their sequence, with its weights where these are wanted.
+
+The module knows tensors of one sequence and one layer, not which rows a pass computes.
 """
 
 from __future__ import annotations
@@ -10,34 +11,36 @@ from torch import Tensor
 
 
 def attention(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Bidirectional attention of q ``(rows, heads, head_dim)`` over keys and values ``(kv_heads,
-    length, head_dim)``.
+    """Bidirectional attention of each row, ``(rows, heads, head_dim)``.
 
-    Without a mask, the query heads that share a key head are as good as more rows: nothing is
-    repeated.
+    ``q`` is ``(rows, heads, head_dim)``; ``keys`` and ``values`` are ``(kv_heads, length,
+    head_dim)``. Every row sees every key.
     """
+    # Without a mask, query heads that share a key head are as good as more rows: keys and values
+    # need not be repeated for grouped-query attention.
     grouped = _grouped(q, len(keys))
     mixed = F.scaled_dot_product_attention(grouped[None], keys[None], values[None])[0]
     return _ungrouped(mixed, q)
 
 
 def attention_weights(q: Tensor, keys: Tensor) -> Tensor:
-    """The weights ``(heads, rows, length)`` that ``attention`` mixes values with, in float32 at
-    least.
+    """The weights ``(heads, rows, length)`` that ``attention`` mixes values with, float32 or wider.
 
-    Where a head is sure of itself, many weights are too small for a normal number, and a processor
-    takes up to fifteen times as long for products of such: they become zero.
+    ``q`` is ``(rows, heads, head_dim)`` and ``keys`` are ``(kv_heads, length, head_dim)``.
     """
     rows, heads, dim = q.shape
     scores = _grouped(q, len(keys)) @ keys.transpose(1, 2) / dim**0.5
     precise = torch.promote_types(q.dtype, torch.float32)
     weights: Tensor = scores.view(heads, rows, keys.shape[1]).softmax(dim=-1, dtype=precise)
+    # Peaked heads give many denormal weights, and processors take up to fifteen times as long for
+    # products of those: they become zero.
     return F.threshold(weights, torch.finfo(precise).tiny, 0.0, inplace=True)
 
 
 def mix(weights: Tensor, values: Tensor) -> Tensor:
-    """Values ``(kv_heads, length, head_dim)`` mixed by weights ``(heads, rows, length)``: ``(rows,
-    heads, head_dim)``.
+    """The values mixed by attention weights, ``(rows, heads, head_dim)``.
+
+    ``weights`` are ``(heads, rows, length)`` and ``values`` ``(kv_heads, length, head_dim)``.
     """
     heads, rows, length = weights.shape
     grouped = weights.to(values.dtype).view(len(values), heads // len(values) * rows, length)

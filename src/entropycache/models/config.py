@@ -18,9 +18,9 @@ class ModelConfig:
     """The numbers that define a network, by the names of Hugging Face's configs.
 
     ``num_key_value_heads`` may be smaller than ``num_attention_heads`` (grouped-query attention)
-    and must divide it; ``head_dim`` is the width of one head. ``attention_bias``: queries, keys and
-    values have biases. ``rope_in_float32``: the rotary embedding is applied in float32 whatever the
-    weights are stored in, LLaDA's ``rope_full_precision``.
+    and must divide it. ``head_dim`` is the width of one head. With ``attention_bias``, queries,
+    keys and values have biases. With ``rope_in_float32`` (LLaDA's ``rope_full_precision``), the
+    rotary embedding is applied in float32 whatever the weights are stored in.
     """
 
     hidden_size: int

@@ -8,13 +8,15 @@ from entropycache.errors import OptionError
 
 
 def pick_device(name: str) -> torch.device:
-    """A device by name, ``auto`` being CUDA where there is one; ``OptionError`` where it cannot be
-    used.
+    """The device of a name; ``auto`` is CUDA where there is one, else the CPU.
+
+    Raises ``OptionError`` where the device cannot be used.
     """
     try:
         target = torch.device(
             ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
         )
+        # A name alone proves nothing: a first tensor shows that the device is there.
         torch.empty(0, device=target)
     except (RuntimeError, AssertionError) as error:
         raise OptionError(

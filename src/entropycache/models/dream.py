@@ -57,8 +57,10 @@ def read_config(config: Mapping[str, Any]) -> ModelConfig:
 
 
 def prediction_rows(positions: Positions) -> Positions:
-    """The row before; position 0 has none and is predicted from its own, as the published shift
-    duplicates row 0.
+    """The row before each position, ``(n,) -> (n,)``.
+
+    Position 0 has no row before it. It is predicted from its own, because the published shift of
+    logits duplicates row 0.
     """
     return np.maximum(positions - 1, 0)
 

@@ -1,6 +1,4 @@
-"""What tells one model family from another: config keys, weight names, and the row a position is
-predicted from.
-"""
+"""The differences between model families: config keys, weight names, and prediction rows."""
 
 from __future__ import annotations
 
@@ -15,8 +13,10 @@ from entropycache.models.config import ModelConfig
 
 @dataclass(frozen=True)
 class WeightNames:
-    """Checkpoint names; ``{}`` stands for the layer. ``qkv`` and ``gate_up`` list the parts of a
-    fused matrix in order.
+    """The names of a family's weights in its checkpoints.
+
+    ``{}`` stands for the number of the layer. ``qkv`` and ``gate_up`` list the parts of a fused
+    matrix in order.
     """
 
     embedding: str
@@ -33,8 +33,7 @@ class WeightNames:
 
 @dataclass(frozen=True)
 class Family:
-    """A model family. ``architectures`` are the names by which ``config.json`` tells it; among its
-    ``published`` checkpoints are those that the docs list.
+    """One model family, complete enough to load its checkpoints and decode with them.
 
     ``read_config`` reads a checkpoint's config and raises ``CheckpointError`` for a variant that is
     not supported; it is given the keys that ``fixed`` has checked: of each only the values listed

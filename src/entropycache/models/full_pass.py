@@ -1,4 +1,4 @@
-"""A full pass over sequences of one length, without a store: for training and likelihoods."""
+"""A full pass over sequences of one length, without a K/V store, for training and likelihoods."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ def hidden_states(
     visible: Tensor | None,
     wanted: Wanted | None = None,
 ) -> Tensor:
-    """Hidden states ``(sequences * rows, width)``, or of the ``wanted`` rows alone, ``(n, width)``;
-    the part of a step worth compiling, for which all rows are of one shape.
+    """Hidden states ``(sequences * length, width)``, or ``(n, width)`` of the ``wanted`` rows.
+
+    ``inputs`` ``(sequences, length)`` are token ids, ``positions`` ``(length,)`` are shared by all
+    sequences, and ``visible`` is an attention mask that broadcasts to ``(sequences, heads, length,
+    length)``, or ``None`` where everything sees everything.
     """
+    # All sequences are of one length, so that training can compile this function once.
     sequences = inputs.shape[0]
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ def read_config(config: Mapping[str, Any]) -> ModelConfig:
 
 
 def prediction_rows(positions: Positions) -> Positions:
-    """A position is its own source."""
+    """Each position's own row, ``(n,) -> (n,)``."""
     return positions
 
 

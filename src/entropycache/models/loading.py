@@ -45,11 +45,11 @@ class Checkpoint:
 
 
 def locate(model: str) -> Path:
-    """The folder of ``model``: ``tiny`` is the embedded model; then a local folder; then a hub id,
-    downloaded.
+    """The folder of a model: ``tiny`` for the embedded one, a local folder, or a hub id.
 
-    Hub ids go through ``huggingface_hub.snapshot_download`` (its cache, its ``HF_HUB_OFFLINE``, its
-    token), weights as safetensors only.
+    A hub id is downloaded by ``huggingface_hub.snapshot_download``, with its cache, its
+    ``HF_HUB_OFFLINE`` and its token; of weights, safetensors only. Raises ``CheckpointError`` where
+    nothing is found.
     """
     if model == EMBEDDED:
         return Path(str(files("entropycache") / "assets" / EMBEDDED))
@@ -60,6 +60,7 @@ def locate(model: str) -> Path:
         raise CheckpointError(
             f"{model}: no such folder; give {EMBEDDED!r}, a local folder or a hub id as in org/name"
         )
+    # Imported here: only hub ids need it, and local models load faster without it.
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -113,11 +114,9 @@ def read_model_config(family: Family, config: Mapping[str, Any], where: str) -> 
 
 
 def native_bfloat16(device: torch.device) -> bool:
-    """Whether the device gains from bfloat16: of x86 processors those with matrix tiles (AMX).
-
-    Processors without any bfloat16 instruction are about a hundred times slower in it than in
-    float32; one with vector instructions alone (avx512_bf16) was measured at half the speed.
-    """
+    """True if the device is faster in bfloat16: of x86 processors those with matrix tiles (AMX)."""
+    # Processors without any bfloat16 instruction are about a hundred times slower in it than in
+    # float32. One with vector instructions alone (avx512_bf16) was measured at half the speed.
     if device.type != "cpu":
         return True
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
@@ -128,8 +127,10 @@ def native_bfloat16(device: torch.device) -> bool:
 
 
 def pick_dtype(name: str, config: Mapping[str, Any], device: torch.device) -> torch.dtype:
-    """A dtype by name; ``auto`` is the one the checkpoint was saved in, or float32 where that is
-    bfloat16 and the device does not gain from it.
+    """The dtype of a name; ``auto`` is the one that the checkpoint was saved in.
+
+    Where that is bfloat16 and the device is not faster in it, ``auto`` is float32. Raises
+    ``OptionError`` for an unknown name.
     """
     stored = str(config.get("torch_dtype") or config.get("dtype") or "bfloat16").removeprefix(
         "torch."
@@ -212,8 +213,9 @@ def _assemble(
 def save_network(
     network: Transformer, family: Family, config: Mapping[str, Any], folder: Path
 ) -> None:
-    """Write ``config.json`` and ``model.safetensors`` in bfloat16 under the family's published
-    names. A tied head is written as a copy where ``config`` does not say that it is tied.
+    """Write ``config.json`` and, in bfloat16, ``model.safetensors`` with the family's names.
+
+    A tied head is written as a copy where ``config`` does not say that it is tied.
     """
     model, names = network.config, family.names
     sizes = [model.query_size, model.key_size, model.key_size]

@@ -1,4 +1,4 @@
-"""Networks with random weights: where training begins, and what cost is measured on."""
+"""Networks with random weights, to start training from and to measure cost on."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from entropycache.models.transformer import LayerWeights, Transformer
 def random_network(
     config: ModelConfig, seed: int = 0, dtype: torch.dtype = torch.float32
 ) -> Transformer:
-    """A freshly initialised network: normal with deviation 0.02, output projections scaled down by
-    depth.
+    """A network with random weights on the CPU; the same seed gives the same weights.
+
+    Weights are normal with deviation 0.02. Those of output projections are smaller by the square
+    root of twice the number of layers, so that the sum over layers keeps its size.
     """
     generator = torch.Generator().manual_seed(seed)
 

@@ -22,18 +22,19 @@ def register(family: Family) -> None:
     """
     taken = [name for name in family.architectures if name in FAMILIES]
     if taken or not family.architectures:
-        told = f"architecture {taken[0]!r} is registered already" if taken else "no architectures"
-        raise OptionError(f"model family {family.model_type!r}: {told}")
+        reason = f"architecture {taken[0]!r} is registered already" if taken else "no architectures"
+        raise OptionError(f"model family {family.model_type!r}: {reason}")
     FAMILIES.update(dict.fromkeys(family.architectures, family))
 
 
 def family_of(config: Mapping[str, Any], where: str) -> Family:
-    """The family of a checkpoint, by ``architectures`` of its config; where that is absent, as in a
-    config that was made in memory, by ``model_type``.
+    """The family of a checkpoint, by the ``architectures`` of its config.
 
-    ``model_type`` alone is no guide: LLaDA-MoE ships ``llada``, DreamReasoner ``Dream``. Raises
-    ``CheckpointError``, which starts with ``where``, for an architecture that is not known.
+    Where these are absent, as in a config that was made in memory, ``model_type`` decides. Raises
+    ``CheckpointError``, whose message starts with ``where``, for an architecture that is not known.
     """
+    # ``model_type`` comes second because other networks share it: LLaDA-MoE says ``llada``,
+    # DreamReasoner ``Dream``.
     given = config if isinstance(config, Mapping) else {}
     named = given.get("architectures") or [given.get("model_type")]
     by_type = {family.model_type: family for family in FAMILIES.values()}

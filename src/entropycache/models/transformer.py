@@ -18,24 +18,25 @@ from entropycache.models.config import ModelConfig
 from entropycache.models.rope import inverse_frequencies
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""``attend(layer, q, k, v)``: q ``(rows, heads, head_dim)``, k and v ``(rows, kv_heads,
-head_dim)``, both with the rotary embedding applied; returns what each row attended to, ``(rows,
-heads, head_dim)``.
+"""``attend(layer, q, k, v)`` returns the mixed values of each row, ``(rows, heads, head_dim)``.
+
+q is ``(rows, heads, head_dim)``; k and v are ``(rows, kv_heads, head_dim)``. The rotary embedding
+is applied to q and k already.
 """
 Arrange = Callable[[int, Tensor], tuple[Tensor, Tensor | None]]
-"""``arrange(layer, x)``, asked before each layer: its input ``(rows, width)``, and the positions
-``(rows,)`` where these are other rows than before.
+"""``arrange(layer, x)`` returns the input ``(rows, width)`` of a layer, before each layer.
+
+Its second result is the positions ``(rows,)`` if the rows changed, else ``None``.
 """
 Wanted = Callable[[], Tensor]
-"""Which rows of the last layer are asked for, as indices ``(n,)``; called when it has attended."""
+"""Returns the indices ``(n,)`` of the rows that are asked for, once the last layer has attended."""
 
 
 class Fused(nn.Module):
-    """Linear maps of one input, side by side: one matmul where the weights are stored as one
-    matrix.
+    """Linear maps of one input, their outputs side by side: ``(rows, in) -> (rows, sum of out)``.
 
-    A checkpoint read from disk is stored fused; a network adopted from a loaded model keeps its
-    separate matrices, so that nothing is copied. ``(rows, in) -> (rows, sum of out)``.
+    A checkpoint read from disk is stored as one matrix and takes one matmul. A network adopted from
+    a loaded model keeps its separate matrices, so that nothing is copied.
     """
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] = ()) -> None:
@@ -50,8 +51,10 @@ class Fused(nn.Module):
 
 
 class RotaryTable(nn.Module):
-    """Cosines and sines of every position, built once, for embeddings that rotate halves, as both
-    published families do: the second half's sines belong to the first half of the output, negated.
+    """Cosines and sines of every position, ``(max_position_embeddings, head_dim)``, built once.
+
+    The embedding rotates halves, as both published families do. The sines of the first half of the
+    output are negated.
     """
 
     cos: Tensor
@@ -84,9 +87,12 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """RMSNorm of ``(rows, width)`` computed in at least float32, cast back, then scaled (both
-    families' order of operations). Products of mixed precision are made in the higher one.
+    """RMSNorm of ``x`` ``(rows, width)``, in its shape.
+
+    It is computed in float32 or wider, cast back, and then scaled by ``weight`` ``(width,)``: both
+    families' order of operations.
     """
+    # A norm with a dtype of its own needs no copy of x in float32, as a mean of squares would.
     precise = torch.promote_types(x.dtype, torch.float32)
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=precise)
     scale = torch.rsqrt(norm * norm / x.shape[-1] + eps)
@@ -95,9 +101,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """One layer's tensors: ``qkv`` and ``gate_up`` as one fused matrix or as their parts, in that
-    order.
-    """
+    """One layer's tensors; ``qkv`` and ``gate_up`` are one fused matrix or its parts in order."""
 
     attn_norm: Tensor
     qkv: Sequence[Tensor]
@@ -131,21 +135,25 @@ class Layer(nn.Module):
     ) -> Tensor:
         mixed = attend(index, *self.project(x, rotary))
         if wanted is not None:
+            # Keys and values of all rows are stored by now, and no layer follows: the rest is
+            # computed for predicted rows alone. Asked only here, as the rows may change on the way.
             rows = wanted()
             x, mixed = x[rows], mixed[rows]
         x = x + self.attended(mixed)
         return x + self.mlp(x)
 
     def project(self, x: Tensor, rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, as ``Attend`` takes them."""
+        """Queries, keys and values of ``x`` ``(rows, width)``, shaped as ``Attend`` takes them."""
         heads, kv_heads = self.config.num_attention_heads, self.config.num_key_value_heads
         qkv = self.qkv(rms_norm(x, self.attn_norm, self.config.rms_norm_eps))
         qkv = qkv.view(len(x), heads + 2 * kv_heads, self.config.head_dim)
+        # Positions never move, so that keys are rotated once and stored that way. One call rotates
+        # queries and keys, which lie side by side.
         turned = rotate(qkv[:, : heads + kv_heads], *rotary)
         return turned[:, :heads], turned[:, heads:], qkv[:, heads + kv_heads :]
 
     def values(self, x: Tensor) -> Tensor:
-        """Values alone, ``(rows, kv_heads, head_dim)``."""
+        """Values alone of ``x`` ``(rows, width)``: ``(rows, kv_heads, head_dim)``."""
         size = self.config.key_size
         bias = self.qkv.biases[-1][-size:] if len(self.qkv.biases) else None
         normed = rms_norm(x, self.attn_norm, self.config.rms_norm_eps)
@@ -153,11 +161,11 @@ class Layer(nn.Module):
         return values.view(len(x), self.config.num_key_value_heads, self.config.head_dim)
 
     def attended(self, mixed: Tensor) -> Tensor:
-        """What attention adds to ``x``, from what the rows attended to."""
+        """The summand of attention, ``(rows, width)``, from mixed values as ``Attend`` returns."""
         return F.linear(mixed.reshape(len(mixed), self.out.shape[1]), self.out)
 
     def mlp(self, x: Tensor) -> Tensor:
-        """What the feed-forward layer adds to ``x``."""
+        """The summand of the feed-forward layer for ``x``, both ``(rows, width)``."""
         normed = rms_norm(x, self.mlp_norm, self.config.rms_norm_eps)
         gate, up = self.gate_up(normed).chunk(2, dim=-1)
         return F.linear(F.silu(gate) * up, self.down)
@@ -190,9 +198,10 @@ class Transformer(nn.Module):
         arrange: Arrange | None = None,
         wanted: Wanted | None = None,
     ) -> Tensor:
-        """Hidden states ``(rows, width)`` of ``ids`` ``(rows,)`` at ``positions`` ``(rows,)``,
-        after the last norm; with ``wanted`` of these rows alone, and the last layer then computes
-        no more of the others than their keys and values, and what they attend to.
+        """Hidden states ``(rows, width)`` after the last norm, or ``(n, width)`` with ``wanted``.
+
+        ``ids`` and ``positions`` are both ``(rows,)``. With ``wanted`` the last layer computes the
+        feed-forward part of the wanted rows alone.
         """
         last = len(self.layers) - 1
         x = F.embedding(ids, self.embedding)
@@ -206,11 +215,11 @@ class Transformer(nn.Module):
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers the network has."""
+        """The number of the network's parameters."""
         return sum(p.numel() for p in self.parameters())
 
     def typed_layers(self) -> Iterator[Layer]:
-        """The layers, as what they are."""
+        """Yield the layers with their type, which ``nn.ModuleList`` does not declare."""
         for layer in self.layers:
             assert isinstance(layer, Layer)
             yield layer

@@ -17,7 +17,7 @@ from entropycache.models.config import ModelConfig
 from entropycache.models.family import Family
 
 PLAIN = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
-"""What weights may be stored in; anything else needs scales that are not read here."""
+"""The dtypes that weights may be stored in; others need scales that are not read here."""
 
 
 BUFFERS = (".inv_freq",)
@@ -128,7 +128,10 @@ def _some(names: list[str]) -> str:
 
 
 def checked(tensor: Tensor, name: str, size: tuple[int, ...], where: str) -> Tensor:
-    """The tensor, if it has the size that the config asks for."""
+    """The tensor itself, checked to have the size that the config asks for and a plain dtype.
+
+    Raises ``CheckpointError``, whose message starts with ``where``, if it has not.
+    """
     if tuple(tensor.shape) != size:
         raise CheckpointError(
             f"{where}: {name} has shape {tuple(tensor.shape)}; the config asks for {size}"
