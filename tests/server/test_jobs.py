@@ -141,6 +141,25 @@ def test_retry_after_follows_how_long_requests_ran(engines, clock):
     assert [event.told for event in sent] == ["the end"] * 3
 
 
+def test_a_job_that_has_ended_can_be_cancelled_and_nothing_comes_of_it(engines, caplog):
+    engine, sent = engines("llada"), []
+    thread = EngineThread(engine, ServerSettings("x"), Metrics("test", "x"))
+    thread.start()
+    try:
+        for number in range(2):
+            ended = threading.Event()
+            one = job(engine, Quiet(), sent, number)
+            one.send = lambda event, done=ended: (sent.append(event), done.set())
+            thread.reserve(1)
+            thread.submit([one])
+            assert ended.wait(60)
+            thread.cancel([one])
+    finally:
+        thread.stop()
+    assert [event.told for event in sent] == ["the end"] * 2
+    assert thread.held == 0 and not caplog.records
+
+
 def test_a_thread_that_was_stopped_takes_nothing_new(engines):
     thread = EngineThread(engines("llada"), ServerSettings("x"), Metrics("test", "x"))
     thread.start()
