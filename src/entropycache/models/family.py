@@ -35,11 +35,12 @@ class WeightNames:
 class Family:
     """One model family, complete enough to load its checkpoints and decode with them.
 
-    ``read_config`` reads a checkpoint's config and raises ``CheckpointError`` for a variant that is
-    not supported; it is given the keys that ``fixed`` has checked: of each only the values listed
-    are implemented, the first of which is the default. ``idle`` are keys without effect on
+    ``architectures`` are the names by which a ``config.json`` tells the family; ``published`` are
+    the checkpoints that the docs list. ``read_config`` reads a checkpoint's config and raises
+    ``CheckpointError`` for a variant that is not supported. ``fixed`` are keys of which only the
+    values listed are implemented, the first being the default. ``idle`` are keys without effect on
     inference, beside those of every family. ``prediction_rows`` maps positions to the rows whose
-    logits predict them.
+    logits predict them, ``(n,) -> (n,)``.
     """
 
     model_type: str

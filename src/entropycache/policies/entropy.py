@@ -6,7 +6,6 @@ values.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -39,10 +38,10 @@ class EntropyCache(Policy):
         "the window and the k last commits; everything where the last commit was uncertain",
         "entropy of the committed tokens, from numbers at hand",
     )
-    staleness: float = field(default=math.inf, init=False)
+    staleness: float = field(default=np.inf, init=False)
 
     def __post_init__(self) -> None:
-        if math.isnan(self.tau):
+        if np.isnan(self.tau):
             raise OptionError("entropy: tau must be a number of nats, not nan")
         if self.k < 0:
             raise OptionError(f"entropy: k must be 0 or more positions, not {self.k}")
@@ -51,10 +50,9 @@ class EntropyCache(Policy):
 
     def plan(self, sequence: Sequence, window: Window) -> Plan:
         """Everything when the last commit was uncertain, else the window and recent positions."""
-        if not sequence.steps:
-            return Plan(window.positions, everything(sequence), Reason.FIRST)
-        if self.staleness > self.tau:
-            return Plan(window.positions, everything(sequence), Reason.STALE)
+        if not sequence.steps or self.staleness > self.tau:
+            reason = Reason.STALE if sequence.steps else Reason.FIRST
+            return Plan(window.positions, everything(sequence), reason)
         # Window positions are masked and recent ones are not: the two never meet.
         refresh = np.sort(np.concatenate((window.positions, sequence.recent(self.k))))
         return Plan(window.positions, refresh, Reason.PARTIAL)
@@ -62,8 +60,7 @@ class EntropyCache(Policy):
     def observe(self, sequence: Sequence, step: Step) -> None:
         """Keep the signal of this commit for the next plan."""
         # With no tokens there is no entropy, and a maximum over nothing would be an error.
-        committed = len(step.commit.positions) > 0
-        self.staleness = SIGNALS[self.signal](step) if committed else -math.inf
+        self.staleness = SIGNALS[self.signal](step) if len(step.commit.positions) else -np.inf
 
 
 SIGNALS: dict[str, Callable[[Step], float]] = {
