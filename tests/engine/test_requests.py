@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from entropycache import GenerationConfig
-from entropycache.core.steps import Plan, Reason
+from entropycache.core.steps import Commit, Plan, Reason
 from entropycache.engine.scheduler import Scheduler
+from entropycache.policies import NoCache
 
 CONFIG = GenerationConfig(policy="none", gen_length=4, tokens_per_step=1, early_stop=False)
 
@@ -64,3 +66,42 @@ def test_infilled_positions_count_from_the_first_of_the_canvas(engines):
     mask = engine.tokenizer.mask_id
     done = engine.infill([5, 6, mask, 7, mask], policy="none", tokens_per_step=1)
     assert sorted(sum(done.commits, [])) == [2, 4]
+
+
+def test_a_completion_counts_full_passes_apart_and_the_rows_of_all(engines):
+    """Of 3 + 4 positions: all at first, then the window's masks and the commit before."""
+    done = engines("llada").generate([1, 2, 3], CONFIG, policy="entropy:tau=99,k=1")
+    assert (done.forwards, done.full_passes) == (4, 1)
+    assert done.rows_computed == 7 + (3 + 1) + (2 + 1) + (1 + 1)
+
+
+def test_the_window_of_an_answer_that_may_stop_early_ends_at_its_end_token(engines):
+    for early, expected in ((True, [1, 2]), (False, [1, 2, 3, 4])):
+        request = engines("llada").request(0, [1], CONFIG.merge(early_stop=early))
+        request.stopping.note(Commit(np.array([3]), np.array([159]), np.array([0])))
+        assert request.window().positions.tolist() == expected
+
+
+def test_tracked_positions_are_seen_as_the_pass_before_saw_them(engines):
+    """Nothing changed between the two passes, so the stored queries and keys say the same."""
+    engine, seen = engines("llada"), []
+
+    class Tracking(NoCache):
+        watches, keeps = True, frozenset({"queries"})
+
+        def tracked(self, layer):
+            return np.array([1, 4]) if len(seen) >= layers else np.empty(0, np.int64)
+
+        def layer(self, layer, rows, weights, before):
+            seen.append((weights[:, [1, 4]].clone(), before))
+            return False
+
+    layers = engine.network.config.num_hidden_layers
+    request = engine.request(0, [1, 2], CONFIG)
+    request.policy = Tracking()
+    for _ in range(2):
+        engine.runner.forward([request], [Plan(np.array([3]), np.arange(6), Reason.EVERY)])
+    engine.runner.close(request)
+    for (first, nothing), (_, before) in zip(seen[:layers], seen[layers:], strict=True):
+        assert nothing is None
+        torch.testing.assert_close(before, first)
